@@ -106,6 +106,13 @@ static int nand_read(void *context, uint32_t page, uint32_t offset, uint8_t *dat
     return e < 0 ? e : code ? ECC_BITS : 0;
 }
 
+/* More of the page that is in the cache since nand_read. */
+static int nand_read_more(void *context, uint32_t offset, uint8_t *data, size_t len)
+{
+    int e = from_cache(context, offset, data, len);
+    return e < 0 ? e : 0;
+}
+
 static int nand_program(void *context, uint32_t page, const uint8_t *data, size_t len,
                         const uint8_t *spare, size_t spare_len)
 {
@@ -121,6 +128,33 @@ static int nand_program(void *context, uint32_t page, const uint8_t *data, size_
         spare_len -= part;
     }
     return e < 0 ? e : execute(nand, 0x10, page, PROGRAM_US, PROGRAM_FAILED);
+}
+
+/* The page goes to the cache and from there into the array; over the bus go its new spare bytes. */
+static int nand_copy(void *context, uint32_t from, uint32_t to, const uint8_t *spare,
+                     size_t spare_len)
+{
+    spi_nand *nand = context;
+    int status = with_page(nand, 0x13, from, READ_US);
+    if (status < 0)
+        return status;
+    int code = status >> 4 & 3;
+    if (code > ECC_CORRECTED)
+        return FLASHLIGHT_CHIP_UNCORRECTABLE;
+    int e = enable_write(nand);
+    for (uint32_t run = 0; run < RUNS && e >= 0; run++) {
+        uint8_t bytes[RUN_LEN];
+        for (uint32_t i = 0; i < RUN_LEN; i++) {
+            bytes[i] = spare_len ? *spare++ : 0xff;
+            spare_len -= spare_len > 0;
+        }
+        e = to_cache(nand, 0x84, SPI_NAND_PAGE_SIZE + RUN_FIRST + RUN_EVERY * run, bytes, RUN_LEN);
+    }
+    if (e >= 0)
+        e = execute(nand, 0x10, to, PROGRAM_US, PROGRAM_FAILED);
+    if (e == FLASHLIGHT_CHIP_FAILED)
+        return FLASHLIGHT_CHIP_COPY_FAILED;
+    return e < 0 ? e : code ? ECC_BITS : 0;
 }
 
 static int nand_erase(void *context, uint32_t block)
@@ -192,6 +226,8 @@ int spi_nand_open(spi_nand *nand, flashlight_chip *chip)
         .erase = nand_erase,
         .is_bad = nand_is_bad,
         .mark_bad = nand_mark_bad,
+        .copy = nand_copy,
+        .read_more = nand_read_more,
     };
     return e < 0 ? e : 0;
 }

@@ -45,11 +45,7 @@ pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
 /// CRC-32C.
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    #[cfg(feature = "std")]
-    let crc = ::crc32c::crc32c(bytes);
-    #[cfg(not(feature = "std"))]
-    let crc = CRC32C.checksum(bytes);
-    crc
+    crc32c_of_two(bytes, &[])
 }
 
 /// CRC-32C of two slices in sequence.
@@ -57,24 +53,54 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 pub fn crc32c_of_two(a: &[u8], b: &[u8]) -> u32 {
     #[cfg(feature = "std")]
     let crc = ::crc32c::crc32c_append(::crc32c::crc32c(a), b);
-    #[cfg(not(feature = "std"))]
+    #[cfg(all(not(feature = "std"), not(feature = "small-table")))]
     let crc = by_table(a, b);
+    #[cfg(all(not(feature = "std"), feature = "small-table"))]
+    let crc = by_small_table(a, b);
     crc
 }
 
-#[cfg(any(test, not(feature = "std")))]
+#[cfg(any(test, not(any(feature = "std", feature = "small-table"))))]
 const LANES: usize = if cfg!(feature = "wide-table") { 16 } else { 1 };
 /// For processors without an instruction for it, or of which that is not known.
-#[cfg(any(test, not(feature = "std")))]
+#[cfg(any(test, not(any(feature = "std", feature = "small-table"))))]
 static CRC32C: crc::Crc<u32, crc::Table<LANES>> =
     crc::Crc::<u32, crc::Table<LANES>>::new(&crc::CRC_32_ISCSI);
 
-#[cfg(any(test, not(feature = "std")))]
+#[cfg(any(test, not(any(feature = "std", feature = "small-table"))))]
 fn by_table(a: &[u8], b: &[u8]) -> u32 {
     let mut digest = CRC32C.digest();
     digest.update(a);
     digest.update(b);
     digest.finalize()
+}
+
+/// What becomes of a CRC-32C by half a byte.
+#[cfg(any(test, all(not(feature = "std"), feature = "small-table")))]
+static OF_HALF: [u32; 16] = {
+    let mut table = [0; 16];
+    let mut n = 0;
+    while n < 16 {
+        let (mut crc, mut bit) = (n as u32, 0);
+        while bit < 4 {
+            // The polynomial, reflected.
+            crc = crc >> 1 ^ 0x82f6_3b78 & (crc & 1).wrapping_neg();
+            bit += 1;
+        }
+        table[n] = crc;
+        n += 1;
+    }
+    table
+};
+
+#[cfg(any(test, all(not(feature = "std"), feature = "small-table")))]
+fn by_small_table(a: &[u8], b: &[u8]) -> u32 {
+    let half = |crc: u32, n: u32| crc >> 4 ^ OF_HALF[((crc ^ n) & 15) as usize];
+    let crc = a.iter().chain(b).fold(u32::MAX, |crc, &byte| {
+        let byte = u32::from(byte);
+        half(half(crc, byte), byte >> 4)
+    });
+    !crc
 }
 
 #[cfg(test)]
@@ -84,12 +110,13 @@ mod tests {
     /// The check value is the catalogue's
     /// (<https://reveng.sourceforge.io/crc-catalogue/17plus.htm>).
     #[test]
-    fn the_instruction_and_the_table_agree() {
+    fn the_instruction_and_the_tables_agree() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         let bytes: [u8; 300] = core::array::from_fn(|i| (i * 7) as u8);
         for n in 0..300 {
             let (a, b) = bytes.split_at(n);
             assert_eq!(crc32c_of_two(a, b), by_table(a, b), "{n}");
+            assert_eq!(by_small_table(a, b), by_table(a, b), "{n}");
             assert_eq!(crc32c_of_two(a, b), crc32c(&bytes), "{n}");
             assert_eq!(crc32c(a), CRC32C.checksum(a), "{n}");
         }

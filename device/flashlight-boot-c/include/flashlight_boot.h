@@ -182,6 +182,12 @@ typedef struct flashlight_boot_chip {
    Called before each read, for a watchdog. May be null.
    */
   void (*yield)(void *context);
+  /*
+   Reads `len` bytes from byte `offset` of the page that the last `read` was of, and no other
+   function is called between. A SPI NAND has that page in its cache. Gives 0. With it only
+   the bytes that a page uses go over the bus; without, null, whole pages do.
+   */
+  int (*read_more)(void *context, uint32_t offset, uint8_t *data, size_t len);
 } flashlight_boot_chip;
 
 /*

@@ -45,6 +45,12 @@ pub struct flashlight_boot_chip {
     pub is_bad: Option<unsafe extern "C" fn(context: *mut c_void, block: u32) -> c_int>,
     /// Called before each read, for a watchdog. May be null.
     pub r#yield: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    /// Reads `len` bytes from byte `offset` of the page that the last `read` was of, and no other
+    /// function is called between. A SPI NAND has that page in its cache. Gives 0. With it only
+    /// the bytes that a page uses go over the bus; without, null, whole pages do.
+    pub read_more: Option<
+        unsafe extern "C" fn(context: *mut c_void, offset: u32, data: *mut u8, len: usize) -> c_int,
+    >,
 }
 
 /// Nothing is programmed.
@@ -77,6 +83,9 @@ impl flashlight_boot_chip {
             erase: Some(never_block),
             is_bad: self.is_bad,
             mark_bad: Some(never_block),
+            read_more: self.read_more,
+            copies: None,
+            copy: None,
             give_way: self.r#yield,
         };
         let shape = Shape {

@@ -47,7 +47,7 @@
        (page_size))
 
 /*
- From `read`: more bits are wrong than can be corrected.
+ From `read` and `copy`: more bits are wrong than can be corrected.
  */
 #define FLASHLIGHT_CHIP_UNCORRECTABLE -74
 
@@ -55,6 +55,11 @@
  From `program` and `erase`: the chip reports failure, the block is going bad.
  */
 #define FLASHLIGHT_CHIP_FAILED 1
+
+/*
+ From `copy`: the chip reports that the program failed, the block of `to` is going bad.
+ */
+#define FLASHLIGHT_CHIP_COPY_FAILED -75
 
 /*
  No such file or directory.
@@ -324,13 +329,27 @@ typedef struct flashlight_chip {
    */
   int (*mark_bad)(void *context, uint32_t block);
   /*
-   Reserved for a copy inside the chip: null.
+   Copies the data of a page to another one inside the chip, corrected by its ECC. The spare
+   bytes of `to` become these, and 0xff behind them. Durable when it succeeds. Gives what
+   `read` would of `from`; of FLASHLIGHT_CHIP_UNCORRECTABLE nothing was programmed. Or
+   FLASHLIGHT_CHIP_COPY_FAILED. May be null: then pages go over the bus twice.
    */
   int (*copy)(void *context, uint32_t from, uint32_t to, const uint8_t *spare, size_t spare_len);
   /*
    Called before each flash operation, for a watchdog or other threads. May be null.
    */
   void (*yield)(void *context);
+  /*
+   Reads `len` bytes from byte `offset` of the page that the last `read` was of, and no other
+   function is called between. A SPI NAND has that page in its cache. Gives 0. With it only
+   the bytes that a page uses go over the bus; without, null, whole pages do.
+   */
+  int (*read_more)(void *context, uint32_t offset, uint8_t *data, size_t len);
+  /*
+   Whether `copy` may copy from one page to another: 0 or 1, ever the same. Some chips do not
+   from one plane to another. Null: any page to any.
+   */
+  int (*copies)(void *context, uint32_t from, uint32_t to);
 } flashlight_chip;
 
 /*

@@ -8,13 +8,16 @@ use flashkit_nand_c::{Chip, Functions, Refused, Shape};
 
 use crate::codes::{answer, FLASHLIGHT_E_CALLBACK, FLASHLIGHT_E_GEOMETRY};
 
-/// From `read`: more bits are wrong than can be corrected.
+/// From `read` and `copy`: more bits are wrong than can be corrected.
 pub const FLASHLIGHT_CHIP_UNCORRECTABLE: c_int = -74;
 /// From `program` and `erase`: the chip reports failure, the block is going bad.
 pub const FLASHLIGHT_CHIP_FAILED: c_int = 1;
+/// From `copy`: the chip reports that the program failed, the block of `to` is going bad.
+pub const FLASHLIGHT_CHIP_COPY_FAILED: c_int = -75;
 
 const _: () = assert!(FLASHLIGHT_CHIP_UNCORRECTABLE == flashkit_nand_c::UNCORRECTABLE);
 const _: () = assert!(FLASHLIGHT_CHIP_FAILED == flashkit_nand_c::FAILED);
+const _: () = assert!(FLASHLIGHT_CHIP_COPY_FAILED == flashkit_nand_c::COPY_FAILED);
 
 /// A chip: its shape, and functions of yours, each given `context`. What they promise is in
 /// docs/porting.md. A negative result but FLASHLIGHT_CHIP_UNCORRECTABLE says that the driver failed
@@ -68,7 +71,10 @@ pub struct flashlight_chip {
     pub is_bad: Option<unsafe extern "C" fn(context: *mut c_void, block: u32) -> c_int>,
     /// Marks a block bad for good. Gives 0, also where that could not be done.
     pub mark_bad: Option<unsafe extern "C" fn(context: *mut c_void, block: u32) -> c_int>,
-    /// Reserved for a copy inside the chip: null.
+    /// Copies the data of a page to another one inside the chip, corrected by its ECC. The spare
+    /// bytes of `to` become these, and 0xff behind them. Durable when it succeeds. Gives what
+    /// `read` would of `from`; of FLASHLIGHT_CHIP_UNCORRECTABLE nothing was programmed. Or
+    /// FLASHLIGHT_CHIP_COPY_FAILED. May be null: then pages go over the bus twice.
     pub copy: Option<
         unsafe extern "C" fn(
             context: *mut c_void,
@@ -80,6 +86,15 @@ pub struct flashlight_chip {
     >,
     /// Called before each flash operation, for a watchdog or other threads. May be null.
     pub r#yield: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    /// Reads `len` bytes from byte `offset` of the page that the last `read` was of, and no other
+    /// function is called between. A SPI NAND has that page in its cache. Gives 0. With it only
+    /// the bytes that a page uses go over the bus; without, null, whole pages do.
+    pub read_more: Option<
+        unsafe extern "C" fn(context: *mut c_void, offset: u32, data: *mut u8, len: usize) -> c_int,
+    >,
+    /// Whether `copy` may copy from one page to another: 0 or 1, ever the same. Some chips do not
+    /// from one plane to another. Null: any page to any.
+    pub copies: Option<unsafe extern "C" fn(context: *mut c_void, from: u32, to: u32) -> c_int>,
 }
 
 impl flashlight_chip {
@@ -105,6 +120,9 @@ impl flashlight_chip {
             erase: self.erase,
             is_bad: self.is_bad,
             mark_bad: self.mark_bad,
+            read_more: self.read_more,
+            copies: self.copies,
+            copy: self.copy,
             give_way: self.r#yield,
         };
         // SAFETY: the caller's promise.

@@ -98,6 +98,9 @@ impl jftl_chip {
             erase: self.erase,
             is_bad: self.is_bad,
             mark_bad: self.mark_bad,
+            read_more: None,
+            copies: None,
+            copy: None,
             give_way: self.r#yield,
         };
         // SAFETY: the caller's promise.

@@ -11,10 +11,11 @@
 //!
 //! | a function gives | it means |
 //! | --- | --- |
-//! | 0 | done; of a read, nothing to be corrected; of `is_bad`, no |
-//! | 1 | [`FAILED`] of a program or an erase; of `is_bad`, yes |
-//! | 1 and more, of a read | so many bits were corrected |
-//! | [`UNCORRECTABLE`], of a read | too many are wrong |
+//! | 0 | done; of a read, nothing to be corrected; of `is_bad` and `copies`, no |
+//! | 1 | [`FAILED`] of a program or an erase; of `is_bad` and `copies`, yes |
+//! | 1 and more, of a read or a copy | so many bits were corrected |
+//! | [`UNCORRECTABLE`], of a read or a copy | too many are wrong |
+//! | [`COPY_FAILED`], of a copy | its program failed |
 //! | another negative number | the driver failed: [`Failure::Driver`] |
 //! | anything else | [`Failure::Nonsense`] |
 
@@ -26,12 +27,16 @@ pub mod memory;
 
 use core::ffi::{c_int, c_void};
 
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{
+    BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus, copy_over_bus,
+};
 
-/// From a read: more bits are wrong than can be corrected.
+/// From a read or a copy: more bits are wrong than can be corrected.
 pub const UNCORRECTABLE: c_int = -74;
 /// From a program or an erase: the chip reports failure.
 pub const FAILED: c_int = 1;
+/// From a copy: the chip reports that the program failed.
+pub const COPY_FAILED: c_int = -75;
 
 /// Reads a page: `context`, page, offset, data, its length, spare bytes, their number.
 pub type Read =
@@ -39,6 +44,12 @@ pub type Read =
 /// Programs a page: `context`, page, data, its length, spare bytes, their number.
 pub type Program =
     unsafe extern "C" fn(*mut c_void, u32, *const u8, usize, *const u8, usize) -> c_int;
+/// More bytes of the page read last: `context`, offset, data, its length.
+pub type ReadMore = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usize) -> c_int;
+/// Whether the chip copies from one page to another: `context`, from, to.
+pub type Copies = unsafe extern "C" fn(*mut c_void, u32, u32) -> c_int;
+/// Copies a page: `context`, from, to, spare bytes, their number.
+pub type CopyPage = unsafe extern "C" fn(*mut c_void, u32, u32, *const u8, usize) -> c_int;
 /// Erases a block, asks whether it is bad, or marks it so: `context`, block.
 pub type OfBlock = unsafe extern "C" fn(*mut c_void, u32) -> c_int;
 /// Lets others run: `context`.
@@ -60,7 +71,13 @@ pub struct Functions {
     pub is_bad: Option<OfBlock>,
     /// As [`Nand::mark_bad`].
     pub mark_bad: Option<OfBlock>,
-    /// Called before each read, program and erase; need not be there.
+    /// Reads on in the page of the last read; need not be there.
+    pub read_more: Option<ReadMore>,
+    /// As [`Nand::copies`]; without it, between any two pages.
+    pub copies: Option<Copies>,
+    /// As [`Nand::copy`] inside the chip; need not be there.
+    pub copy: Option<CopyPage>,
+    /// Called before each read, program, copy and erase; need not be there.
     pub give_way: Option<Yield>,
 }
 
@@ -138,6 +155,9 @@ pub struct Chip {
     erase: OfBlock,
     is_bad: OfBlock,
     mark_bad: OfBlock,
+    read_more: Option<ReadMore>,
+    copies: Option<Copies>,
+    copy: Option<CopyPage>,
     give_way: Option<Yield>,
     geometry: Geometry,
     correctable_bits: u32,
@@ -163,6 +183,9 @@ impl Chip {
             erase: Some(erase),
             is_bad: Some(is_bad),
             mark_bad: Some(mark_bad),
+            read_more,
+            copies,
+            copy,
             give_way,
         } = functions
         else {
@@ -175,6 +198,9 @@ impl Chip {
             erase,
             is_bad,
             mark_bad,
+            read_more,
+            copies,
+            copy,
             give_way,
             geometry,
             correctable_bits: shape.correctable_bits,
@@ -198,6 +224,23 @@ impl Chip {
         };
         self.heard.failure = Some(failure);
         Err(failure)
+    }
+
+    /// What the chip says of a page that it has read.
+    fn page_read(&mut self, given: c_int) -> Result<ReadStatus, Failure> {
+        if given == UNCORRECTABLE {
+            count(&mut self.heard.unreadable_reads);
+            return Ok(ReadStatus::Uncorrectable);
+        }
+        let bits = 8 * (self.geometry.page_size() + self.geometry.spare_size());
+        match self.number(given, bits)? {
+            0 => Ok(ReadStatus::Clean),
+            bits => {
+                count(&mut self.heard.corrected_reads);
+                self.heard.corrected_most = self.heard.corrected_most.max(bits);
+                Ok(ReadStatus::Corrected(bits))
+            }
+        }
     }
 }
 
@@ -229,19 +272,32 @@ impl Nand for Chip {
         // SAFETY: as in `give_way`; there is room for so many bytes.
         let given =
             unsafe { (self.read)(self.context, page.0, offset, to, len, spare_to, spare_len) };
-        if given == UNCORRECTABLE {
-            count(&mut self.heard.unreadable_reads);
-            return Ok(ReadStatus::Uncorrectable);
-        }
-        let bits = 8 * (self.geometry.page_size() + self.geometry.spare_size());
-        match self.number(given, bits)? {
-            0 => Ok(ReadStatus::Clean),
-            bits => {
-                count(&mut self.heard.corrected_reads);
-                self.heard.corrected_most = self.heard.corrected_most.max(bits);
-                Ok(ReadStatus::Corrected(bits))
+        self.page_read(given)
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, Failure> {
+        let (Some(read_more), Some((first, rest))) =
+            (self.read_more, data.split_at_mut_checked(head))
+        else {
+            return self.read(page, 0, data, &mut []);
+        };
+        let status = self.read(page, 0, first, &mut [])?;
+        if status.is_readable() {
+            let more = used(first).saturating_sub(head).min(rest.len());
+            if more > 0 {
+                let to = rest.as_mut_ptr();
+                // SAFETY: as in `give_way`; there is room for so many bytes.
+                let given = unsafe { read_more(self.context, head as u32, to, more) };
+                self.number(given, 0)?;
             }
         }
+        Ok(status)
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, Failure> {
@@ -256,6 +312,38 @@ impl Nand for Chip {
         }
         count(&mut self.heard.failed_programs);
         Ok(OpStatus::Failed)
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        match (self.copy, self.copies) {
+            // SAFETY: as in `give_way`.
+            (Some(_), Some(copies)) => unsafe { copies(self.context, from.0, to.0) == 1 },
+            (copy, _) => copy.is_some(),
+        }
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Failure> {
+        let Some(copy) = self.copy.filter(|_| self.copies(from, to)) else {
+            return copy_over_bus(self, from, to, spare, page);
+        };
+        self.give_way();
+        let (spare_from, len) = (spare.as_ptr(), spare.len());
+        // SAFETY: as in `give_way`; there are so many bytes.
+        let given = unsafe { copy(self.context, from.0, to.0, spare_from, len) };
+        if given == COPY_FAILED {
+            count(&mut self.heard.failed_programs);
+            return Ok(Copied::Failed);
+        }
+        Ok(match self.page_read(given)? {
+            ReadStatus::Uncorrectable => Copied::Uncorrectable,
+            status => Copied::Done(status),
+        })
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Failure> {

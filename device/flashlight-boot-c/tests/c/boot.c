@@ -112,6 +112,7 @@ int main(void)
 {
     for (size_t i = 0; i < sizeof wrote; i++)
         wrote[i] = (uint8_t)(i * 7 + i / 251);
+    flashlight_boot_file file;
     chip = chip_new();
     flashlight_chip whole = chip_of(chip);
     functions = (flashlight_boot_chip){
@@ -143,6 +144,23 @@ int main(void)
     GIVES(flashlight_unmount(&fs), 0);
     GIVES(flashlight_boot_open(&boot, &functions, ram, sizeof ram), 0);
     is_there("boot/config", 300);
+    GIVES(flashlight_boot_close(&boot), 0);
+
+    /* Where the page stays in the chip, a few bytes of most go over the bus. */
+    chip->moved = chip->reads = 0;
+    GIVES(flashlight_boot_open(&boot, &functions, ram, sizeof ram), 0);
+    GIVES(flashlight_boot_close(&boot), 0);
+    unsigned long moved = chip->moved;
+    unsigned reads = chip->reads;
+    chip->moved = chip->reads = 0;
+    functions.read_more = chip_read_more;
+    GIVES(flashlight_boot_open(&boot, &functions, ram, sizeof ram), 0);
+    CHECK(chip->reads == reads && 4 * chip->moved < moved);
+    is_there("boot/config", 300);
+    chip->lies = 'o';
+    chip->given = 1;
+    GIVES(flashlight_boot_find(&boot, "kernel", &file), FLASHLIGHT_BOOT_E_IO);
+    chip->lies = 0;
     GIVES(flashlight_boot_close(&boot), 0);
     for (int code = -1010; code <= 1; code++)
         CHECK(strlen(flashlight_boot_strerror(code)) > 0);

@@ -148,10 +148,108 @@ static void health(struct chip *chip)
     CHECK(flashlight_gc(&fs, 16) == 0);
 }
 
+/* Bytes that the data of pages takes over the bus, of a mount and of an unmount. */
+static unsigned long mount_moves(struct chip *chip, const flashlight_chip *functions)
+{
+    unsigned long before = chip->moved;
+    GIVES(flashlight_mount(&fs, functions, ram, sizeof ram, NULL), 0);
+    unsigned long moved = chip->moved - before;
+    GIVES(flashlight_unmount(&fs), 0);
+    return moved;
+}
+
+/* A page of a file whose pages are all different. */
+static void fill(uint8_t *page, unsigned index, unsigned round)
+{
+    for (unsigned i = 0; i < PAGE; i++)
+        page[i] = (uint8_t)(index * 7 + round * 31 + i);
+}
+
+static int chip_never(void *context, uint32_t from, uint32_t to)
+{
+    CHECK(context && from != UINT32_MAX && to != UINT32_MAX);
+    return 0;
+}
+
+/* A file of which every ninth page is written over, so that cleaning moves the others. */
+static void overwrite(struct chip *chip, const flashlight_chip *functions, int says)
+{
+    enum { FILE_PAGES = 1500, ROUNDS = 40 };
+    static uint8_t rounds[FILE_PAGES], page[PAGE], is[PAGE];
+    flashlight_file file = {0};
+    flashlight_report report;
+    int once = says != 0;
+    chip->given = says;
+    memset(rounds, 0, sizeof rounds);
+    GIVES(flashlight_mount(&fs, functions, ram, sizeof ram, NULL), 0);
+    GIVES(flashlight_open(&fs, &file, "moved", FLASHLIGHT_O_RDWR | FLASHLIGHT_O_CREAT), 0);
+    for (unsigned round = 0; round < ROUNDS; round++)
+        for (unsigned i = round % 9; i < FILE_PAGES; i += round ? 9 : 1) {
+            fill(page, i, round);
+            GIVES(flashlight_seek(&fs, &file, (int64_t)i * PAGE, FLASHLIGHT_SEEK_SET), i * PAGE);
+            unsigned copies = chip->copies;
+            chip->lies = once && round >= 20 ? 'c' : 0;
+            GIVES(flashlight_write(&fs, &file, page, PAGE), PAGE);
+            if (chip->copies != copies)
+                once = once && !chip->lies;
+            rounds[i] = (uint8_t)round;
+        }
+    chip->lies = 0;
+    GIVES(flashlight_health(&fs, &report), 0);
+    CHECK((report.corrected_most == 3) == (says == 3));
+    CHECK((report.failed_programs > 0) == (says == FLASHLIGHT_CHIP_COPY_FAILED));
+    GIVES(flashlight_fsync(&fs, &file), 0);
+    GIVES(flashlight_close(&fs, &file), 0);
+    GIVES(flashlight_unmount(&fs), 0);
+    GIVES(flashlight_mount(&fs, functions, ram, sizeof ram, NULL), 0);
+    GIVES(flashlight_open(&fs, &file, "moved", FLASHLIGHT_O_RDONLY), 0);
+    for (unsigned i = 0; i < FILE_PAGES; i++) {
+        fill(page, i, rounds[i]);
+        GIVES(flashlight_read(&fs, &file, is, PAGE), PAGE);
+        CHECK(memcmp(page, is, PAGE) == 0);
+    }
+    GIVES(flashlight_close(&fs, &file), 0);
+    GIVES(flashlight_remove(&fs, "moved"), 0);
+    GIVES(flashlight_unmount(&fs), 0);
+}
+
+/* A chip that reads on in a page, and one that copies pages: less goes over the bus, and the flash
+ * operations and what is read are the same. */
+static void bus(void)
+{
+    struct chip *chip = chip_new();
+    flashlight_chip plain = chip_of(chip), more = plain, copying = plain;
+    more.read_more = chip_read_more;
+    copying.copy = chip_copy;
+    copying.copies = chip_copies;
+    GIVES(flashlight_format(&fs, &plain, ram, sizeof ram, 78), 0);
+    unsigned long whole = mount_moves(chip, &plain), used = mount_moves(chip, &more);
+    printf("a clean mount moves %lu bytes, %lu with read_more\n", whole, used);
+    CHECK(10 * used < whole);
+    overwrite(chip, &plain, 0);
+    CHECK(chip->copies == 0);
+    unsigned long through = chip->moved;
+    overwrite(chip, &copying, 0);
+    unsigned long inside = chip->moved - through;
+    printf("overwrites move %lu bytes, %lu with copies inside the chip\n", through, inside);
+    CHECK(chip->copies > 500 && inside < through);
+    /* Reads of copies that were corrected are counted as others are. */
+    overwrite(chip, &copying, 3);
+    /* A program of a copy that fails has another block taken. */
+    overwrite(chip, &copying, FLASHLIGHT_CHIP_COPY_FAILED);
+    /* A chip that says of no two pages that it may is asked for no copy. */
+    unsigned copies = chip->copies;
+    copying.copies = chip_never;
+    overwrite(chip, &copying, 0);
+    CHECK(chip->copies == copies);
+    free(chip);
+}
+
 /* What was synced is there after the power has gone; what is said of each code is a text. */
 int main(void)
 {
     static flashlight again;
+    bus();
     struct chip *chip = chip_new();
     flashlight_chip functions = chip_of(chip);
     flashlight_file file = {0};

@@ -344,6 +344,16 @@ static void callbacks_that_lie(void)
             tell(0, 0);
         }
     }
+    /* Functions that need not be there. */
+    static const int mores[][2] = {{1, FLASHLIGHT_E_CALLBACK}, {-5, FLASHLIGHT_E_IO}};
+    functions.read_more = chip_read_more;
+    for (unsigned i = 0; i < sizeof mores / sizeof *mores; i++) {
+        tell('o', mores[i][0]);
+        GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, NULL), mores[i][1]);
+        tell(0, 0);
+    }
+    GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, NULL), 0);
+    GIVES(flashlight_unmount(&fs), 0);
     tell('b', 7);
     GIVES(flashlight_format(&second, &functions, ram2, sizeof ram2, 1), FLASHLIGHT_E_CALLBACK);
     tell(0, 0);

@@ -1,7 +1,7 @@
 //! From the root blocks to the checkpoint that counts, as a mount finds it.
 
 use crate::boot::{Boot, Error};
-use crate::format::anchors::{Found, Names, Root, RootBlock, Second, SecondPages, note_newest};
+use crate::format::anchors::{Names, Root, RootBlock, Second, SecondPages, note_newest};
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CONFIRMED, CheckpointView, REPEATED, UNMOUNTED, root_name};
 use crate::format::fields::get_u32;
@@ -192,7 +192,7 @@ impl<N: Nand> Boot<'_, N> {
                 }
             }
             let at = self.page(found.head.block, found.head.next.wrapping_sub(1));
-            if self.read_checkpoint(at, 0)?.is_some() {
+            if self.read_checkpoint(at, 0)? {
                 return Ok(found);
             }
         }
@@ -204,18 +204,19 @@ impl<N: Nand> Boot<'_, N> {
         let mut pages = SecondPages::default();
         for index in 0..ANCHOR_PAGES {
             let at = self.page(second, index);
-            let header = self.chip.read_meta(at, self.a)?;
-            pages.note(&self.chip.geo, index, header, self.a);
+            let kind = self.chip.read_meta(at, self.a)?;
+            pages.note(&self.chip.geo, index, kind, self.a);
         }
         Ok(pages.read())
     }
 
-    /// What the anchors lead to, and which root page has.
+    /// The checkpoint that the anchors lead to, which is then in the first buffer, and which root
+    /// page has.
     fn find_anchored(
         &mut self,
         root: &Root,
         counts: Option<bool>,
-    ) -> Result<Option<(Found, u16)>, Error> {
+    ) -> Result<Option<(Head, u16)>, Error> {
         let counts = match counts {
             Some(counts) => counts,
             None => {
@@ -251,13 +252,14 @@ impl<N: Nand> Boot<'_, N> {
 
     /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided.
     fn find_leaf(&mut self, root: &Root, counts: Option<bool>) -> Result<Option<Leaf>, Error> {
-        let Some(((mut leaf, mut seq, names), followed)) = self.find_anchored(root, counts)? else {
+        let Some((mut leaf, followed)) = self.find_anchored(root, counts)? else {
             return Ok(None);
         };
+        let mut seq = header::number(self.a);
         let mut last = (seq, CheckpointView::on(self.a).counting_root());
         let mut copy: Option<(u64, u64)> = None;
         let mut complete = 0;
-        let mut names = Names::new(names);
+        let mut names = Names::new(CheckpointView::on(self.a).next_leaves());
         let (mut i, mut chained) = (0, 0);
         while let Some(name) = names.get(i) {
             i += 1;
@@ -265,13 +267,13 @@ impl<N: Nand> Boot<'_, N> {
                 continue;
             }
             let at = self.page(name, 0);
-            let Some((s, next)) = self.read_checkpoint(at, seq)? else {
+            if !self.read_checkpoint(at, seq)? {
                 continue;
-            };
-            let page = CheckpointView::on(self.a);
+            }
+            let (s, page) = (header::number(self.a), CheckpointView::on(self.a));
             let (says, since) = ((s, page.counting_root()), page.since());
             if page.copy_of() != 0 {
-                names.add(next);
+                names.add(page.next_leaves());
                 if copy.is_none_or(|(newest, _)| s > newest) {
                     copy = Some((s, since));
                 }
@@ -281,13 +283,15 @@ impl<N: Nand> Boot<'_, N> {
                     complete = s;
                     last = last.max(says);
                 }
-            } else if let Some((head, s, next)) = self.last_checkpoint(name)?
-                && s > seq
+            } else if let Some(head) = self.last_checkpoint(name)?
+                && header::number(self.a) > seq
                 && chained < CHAIN
             {
-                (leaf, seq) = (head, s);
-                last = (s, CheckpointView::on(self.a).counting_root());
-                (names, i, copy, complete) = (Names::new(next), 0, None, 0);
+                (leaf, seq) = (head, header::number(self.a));
+                let page = CheckpointView::on(self.a);
+                last = (seq, page.counting_root());
+                names = Names::new(page.next_leaves());
+                (i, copy, complete) = (0, None, 0);
                 chained += 1;
             }
         }
@@ -307,7 +311,7 @@ impl<N: Nand> Boot<'_, N> {
     fn go_back_to(&mut self, leaf: &mut Head, of: u64) -> Result<(), Error> {
         for next in (1..=leaf.next).rev() {
             let at = self.page(leaf.block, next - 1);
-            if self.read_checkpoint(at, 0)?.is_some() && CheckpointView::on(self.a).since() == of {
+            if self.read_checkpoint(at, 0)? && CheckpointView::on(self.a).since() == of {
                 leaf.next = next;
                 break;
             }
@@ -315,26 +319,20 @@ impl<N: Nand> Boot<'_, N> {
         Ok(())
     }
 
-    /// Reads a checkpoint page: its number, if that is above `after`, and the next leaves.
-    fn read_checkpoint(
-        &mut self,
-        at: PageAddr,
-        after: u64,
-    ) -> Result<Option<(u64, [u32; 2])>, Error> {
-        let header = self.chip.read_meta(at, self.a)?;
-        Ok(header
-            .filter(|h| h.kind == Kind::Checkpoint && h.seq > after)
-            .map(|h| (h.seq, CheckpointView::on(self.a).next_leaves())))
+    /// Reads a page into the first buffer; whether it is a checkpoint with a number above `after`.
+    fn read_checkpoint(&mut self, at: PageAddr, after: u64) -> Result<bool, Error> {
+        let kind = self.chip.read_meta(at, self.a)?;
+        Ok(kind == Some(Kind::Checkpoint) && header::number(self.a) > after)
     }
 
-    /// The last checkpoint of a leaf block.
-    fn last_checkpoint(&mut self, block: u32) -> Result<Option<Found>, Error> {
+    /// The last checkpoint of a leaf block, which is then in the first buffer.
+    fn last_checkpoint(&mut self, block: u32) -> Result<Option<Head>, Error> {
         let (mut lo, mut hi) = (0, self.chip.geo.pages_per_block());
         // The first page that was never programmed.
         while lo < hi {
             let mid = u32::midpoint(lo, hi);
             let found = self.read_checkpoint(self.page(block, mid), 0)?;
-            if found.is_none() && header::is_blank(self.a) {
+            if !found && header::is_blank(self.a) {
                 hi = mid;
             } else {
                 lo = mid + 1;
@@ -342,33 +340,36 @@ impl<N: Nand> Boot<'_, N> {
         }
         // The last may have been torn.
         for next in (1..=lo).rev() {
-            if let Some((seq, names)) = self.read_checkpoint(self.page(block, next - 1), 0)? {
-                return Ok(Some((Head { block, next }, seq, names)));
+            if self.read_checkpoint(self.page(block, next - 1), 0)? {
+                return Ok(Some(Head { block, next }));
             }
         }
         Ok(None)
     }
 
+    /// Reads a page into the second buffer; whether it is a record of the allocation log since the
+    /// checkpoint.
+    fn is_record(&mut self, at: PageAddr) -> Result<bool, Error> {
+        let kind = self.chip.read_meta(at, self.b)?;
+        Ok(kind == Some(Kind::Alloc) && self.chip.is_since(self.b))
+    }
+
     /// Whether a session has begun after a clean unmount. The checkpoint is in the first buffer.
     fn was_written(&mut self) -> Result<bool, Error> {
-        let since = self.chip.since;
-        let is_record =
-            |h: Option<Header>| h.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since);
         for i in 0..usize::from(CheckpointView::on(self.a).reserved()) {
             let (block, area) = CheckpointView::on(self.a).reserve(i);
             if area != LogArea::Bitmap as u8 {
                 continue;
             }
             let at = self.page(block.into(), 0);
-            let first = is_record(self.chip.read_meta(at, self.b)?);
+            let first = self.is_record(at)?;
             if !first && self.b.iter().take(HEADER).any(|&b| b != 0) {
                 // Not this one; it may have failed when it was erased.
                 continue;
             }
             // One that cannot be read may be the first.
             let at = self.page(block.into(), 1);
-            let second = self.chip.read_meta(at, self.b)?;
-            if is_record(second) || first && !header::is_blank(self.b) {
+            if self.is_record(at)? || first && !header::is_blank(self.b) {
                 return Ok(true);
             }
         }

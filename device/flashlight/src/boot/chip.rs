@@ -1,7 +1,7 @@
 //! Reads, and what is believed of them.
 
 use crate::boot::Error;
-use crate::format::header::{self, HEADER, Header, Kind};
+use crate::format::header::{self, HEADER, Kind};
 use crate::format::tag::{self, Form, Tag};
 use flashkit_nand::{Geometry, Nand, PageAddr, ReadStatus};
 
@@ -64,21 +64,29 @@ impl<N: Nand> Chip<N> {
         Ok(readable)
     }
 
-    /// The same; its header if it is a page of this volume. What it says is not looked at: views
+    /// The same; its kind if it is a page of this volume. What it says is not looked at: views
     /// read no further than the page, and what leads nowhere is an error where it is followed.
-    pub fn read_meta(&mut self, at: PageAddr, page: &mut [u8]) -> Result<Option<Header>, Error> {
+    pub fn read_meta(&mut self, at: PageAddr, page: &mut [u8]) -> Result<Option<Kind>, Error> {
         if !self.read_raw(at, page)? {
             return Ok(None);
         }
         Ok(header::parse(page, at)
             .ok()
-            .filter(|h| h.volume == self.volume))
+            .filter(|h| h.volume == self.volume)
+            .map(|h| h.kind))
     }
 
     /// Reads a metadata page that must be of one kind.
-    pub fn expect(&mut self, at: PageAddr, page: &mut [u8], kind: Kind) -> Result<Header, Error> {
-        let header = self.read_meta(at, page)?.filter(|h| h.kind == kind);
-        header.ok_or(Error::Damaged)
+    pub fn expect(&mut self, at: PageAddr, page: &mut [u8], kind: Kind) -> Result<(), Error> {
+        match self.read_meta(at, page)? {
+            Some(found) if found == kind => Ok(()),
+            _ => Err(Error::Damaged),
+        }
+    }
+
+    /// Whether a metadata page is a change since the checkpoint.
+    pub fn is_since(&self, page: &[u8]) -> bool {
+        header::number(page) > self.since
     }
 
     pub fn read(

@@ -5,8 +5,8 @@ use crate::boot::replay::{Entries, Entry, Query};
 use crate::boot::snapshot::Want;
 use crate::boot::{Boot, Error, Held};
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState, Target};
-use crate::format::fields::{get_u32, get_u64, put_u32};
-use crate::format::header::{HEADER, Kind, SEQ};
+use crate::format::fields::{get_u32, put_u32};
+use crate::format::header::{self, HEADER, Kind};
 use crate::format::inode::{DirView, FileView};
 use crate::format::limits::MAP_PAGES;
 use crate::format::mappage::MapPage;
@@ -75,7 +75,7 @@ impl<N: Nand> Boot<'_, N> {
         }
         let as_of = match DirView::on(&*self.a).as_of() {
             // One that stands for an empty one has no number, and shows nothing.
-            0 => get_u64(self.a, SEQ).max(1),
+            0 => header::number(self.a).max(1),
             as_of => as_of,
         };
         self.held = Held::Dir(dir, as_of, newer.is_some());
@@ -88,11 +88,11 @@ impl<N: Nand> Boot<'_, N> {
         let mut newest = None;
         loop {
             dirs.advance(&mut self.chip, (self.list, self.opened), self.b)?;
-            let Some((at, _)) = dirs.at else {
+            if dirs.at.is_none() {
                 return Ok(newest);
-            };
+            }
             if DirView::on(&*self.b).ino() == dir {
-                newest = Some(at);
+                newest = Some(dirs.at);
             }
         }
     }
@@ -127,8 +127,8 @@ impl<N: Nand> Boot<'_, N> {
 
     /// Reads the page of a directory at `at`, or a `page` that may be its copy; whether it is that.
     fn read_dir(&mut self, page: PageAddr, at: PageAddr) -> Result<bool, Error> {
-        let header = self.chip.read_meta(page, self.a)?;
-        Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
+        let kind = self.chip.read_meta(page, self.a)?;
+        Ok(kind == Some(Kind::Dir) && (page == at || header::prev(self.a) == at))
     }
 
     /// Reads the copy of a directory whose page at `at` cannot be read. What is its own copy is
@@ -169,12 +169,12 @@ impl<N: Nand> Boot<'_, N> {
         self.find_inodes(query, &mut entries)?;
         if self.recovers {
             let mut newest = 0;
-            self.each_record(&mut |page, at, header, retry| {
-                newest = header.seq;
-                if header.seq <= as_of {
+            self.each_record(&mut |page, at, kind, retry| {
+                newest = header::number(page);
+                if newest <= as_of {
                     return Ok(());
                 }
-                entries.apply(query, page, at, header, retry)
+                entries.apply(query, page, at, kind, retry)
             })?;
             if newest != self.newest {
                 return Err(Error::Changing);
@@ -258,9 +258,9 @@ impl<N: Nand> Boot<'_, N> {
         for entry in entries.as_slice() {
             let mut entry = *entry;
             if entry.is_file() {
-                let header = self.chip.read_meta(PageAddr(entry.ptr), self.b)?;
+                let kind = self.chip.read_meta(PageAddr(entry.ptr), self.b)?;
                 let view = FileView::on(&*self.b);
-                if header.is_some_and(|h| h.kind == Kind::File) {
+                if kind == Some(Kind::File) {
                     let is_it = match query.name.is_empty() {
                         true => view.ino() == query.ino,
                         false => (view.parent(), view.name()) == (query.dir, query.name),

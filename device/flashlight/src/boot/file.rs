@@ -2,8 +2,7 @@
 
 use crate::boot::{Boot, Error, Held};
 use crate::format::extent::{Extent, INDEX_END};
-use crate::format::fields::get_u64;
-use crate::format::header::{Kind, SEQ};
+use crate::format::header::{self, Kind};
 use crate::format::inode::{FileView, MODE_FILE, MODE_SYMLINK, MODE_TYPE};
 use crate::format::mappage::{ExtentPage, MapPage};
 use flashkit_nand::{Nand, PageAddr};
@@ -109,7 +108,7 @@ impl<N: Nand> Boot<'_, N> {
             base: size,
             ino: view.ino(),
             page,
-            seq: get_u64(self.a, SEQ),
+            seq: header::number(self.a),
             updates: 0,
             last: 0,
         };
@@ -199,7 +198,7 @@ impl<N: Nand> Boot<'_, N> {
         };
         self.load_file(file.page)?;
         let view = FileView::on(&*self.a);
-        if (get_u64(self.a, SEQ), view.ino()) != (file.seq, file.ino) {
+        if (header::number(self.a), view.ino()) != (file.seq, file.ino) {
             self.held = Held::Nothing;
             return Err(Error::Damaged);
         }

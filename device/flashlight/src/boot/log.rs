@@ -4,8 +4,8 @@ use crate::boot::chip::Chip;
 use crate::boot::{Boot, Error, Held};
 use crate::format::area::{LogArea, area_of};
 use crate::format::checkpoint::{CheckpointView, TOLD};
-use crate::format::fields::{get_u16, get_u32, put_u16};
-use crate::format::header::{HEADER, Header, Kind, is_blank};
+use crate::format::fields::{get_u16, get_u32, put_u16, put_u32};
+use crate::format::header::{self, HEADER, Kind, is_blank};
 use crate::format::inode::{FileView, second_of_exchange};
 use crate::format::limits::{NEWER, RESERVES, SNAPSHOT_PAGES};
 use crate::format::tag::{self, Tag, Update};
@@ -31,8 +31,8 @@ pub(super) struct Cursor {
     kind: Kind,
     entry: usize,
     page: u32,
-    /// The record found: place, header.
-    pub at: Option<(PageAddr, Header)>,
+    /// The place of the record found.
+    pub at: PageAddr,
 }
 
 /// The block at a place of the list, its area and first page.
@@ -58,6 +58,14 @@ pub(super) fn add(list: &mut [u8], len: &mut usize, block: u32, info: u16) -> bo
     is_new
 }
 
+/// Swaps the block at a place with the one before it.
+fn swap_before(list: &mut [u8], i: usize) {
+    let at = ENTRY * (SNAPSHOT_PAGES + i);
+    let (one, two) = (get_u32(list, at - ENTRY), get_u32(list, at));
+    put_u32(list, at - ENTRY, two);
+    put_u32(list, at, one);
+}
+
 /// The next block of an area from a place on.
 pub(super) fn next_of(list: &[u8], len: usize, from: usize, area: LogArea) -> Option<usize> {
     (from..len).find(|&i| entry(list, i).1 == area as u16)
@@ -75,7 +83,7 @@ impl Cursor {
             kind,
             entry: 0,
             page: u32::MAX,
-            at: None,
+            at: PageAddr::NONE,
         }
     }
 
@@ -92,7 +100,7 @@ impl Cursor {
         } else {
             LogArea::File
         };
-        self.at = None;
+        self.at = PageAddr::NONE;
         loop {
             let next = self.page == u32::MAX;
             let from = self.entry;
@@ -111,8 +119,8 @@ impl Cursor {
             self.entry = i;
             self.page += 1;
             match chip.read_meta(at, page)? {
-                Some(h) if h.seq > chip.since && h.kind == self.kind => {
-                    self.at = Some((at, h));
+                Some(kind) if kind == self.kind && chip.is_since(page) => {
+                    self.at = at;
                     return Ok(());
                 }
                 None if is_blank(page) => (self.entry, self.page) = (i + 1, u32::MAX),
@@ -163,10 +171,10 @@ impl<N: Nand> Boot<'_, N> {
         for index in from..self.chip.geo.pages_per_block() {
             let at = self.chip.geo.page(BlockAddr(block), index);
             match self.chip.read_meta(at, self.b)? {
-                Some(h) if h.seq > self.chip.since => {
+                Some(kind) if self.chip.is_since(self.b) => {
                     *seen |= gap;
                     (gap, begun) = (false, true);
-                    if h.kind == Kind::Alloc {
+                    if kind == Kind::Alloc {
                         self.list_record();
                     }
                 }
@@ -223,12 +231,9 @@ impl<N: Nand> Boot<'_, N> {
                 }
             }
             if add(self.list, &mut self.opened, block, (area as u16) << 11) {
-                let entries =
-                    ENTRY * (SNAPSHOT_PAGES + place)..ENTRY * (SNAPSHOT_PAGES + self.opened);
-                if let Some(entries) = self.list.get_mut(entries)
-                    && entries.len() >= ENTRY
-                {
-                    entries.rotate_right(ENTRY);
+                // It is the last.
+                for i in (place + 1..self.opened).rev() {
+                    swap_before(self.list, i);
                 }
             }
         }
@@ -242,12 +247,13 @@ impl<N: Nand> Boot<'_, N> {
         let since = self.chip.since;
         for index in 0..2 {
             let at = self.chip.geo.page(BlockAddr(block), index);
-            if let Some(h) = self.chip.read_meta(at, self.b)? {
-                let is_new = h.seq > since && h.seq - since < NEWER;
-                let area = area_of(h.kind)
+            if let Some(kind) = self.chip.read_meta(at, self.b)? {
+                let seq = header::number(self.b);
+                let is_new = seq > since && seq - since < NEWER;
+                let area = area_of(kind)
                     .filter(|_| is_new)
                     .filter(|area| matches!(area, LogArea::Bitmap | LogArea::Dir | LogArea::File));
-                return Ok(area.map(|area| (area, h.seq)));
+                return Ok(area.map(|area| (area, seq)));
             }
             let is_blank = is_blank(self.b);
             let mut spare = [0xff; tag::UPDATE_SIZE];
@@ -277,9 +283,9 @@ impl<N: Nand> Boot<'_, N> {
         (self.newest, self.pending) = (0, None);
         self.held = Held::Nothing;
         let (mut newest, mut pending) = (0, None);
-        self.each_record(&mut |page, _, header, retry| {
-            newest = header.seq;
-            note_exchange(&mut pending, page, header, retry);
+        self.each_record(&mut |page, _, kind, retry| {
+            newest = header::number(page);
+            note_exchange(&mut pending, page, kind, retry);
             Ok(())
         })?;
         (self.newest, self.pending) = (newest, pending);
@@ -288,7 +294,7 @@ impl<N: Nand> Boot<'_, N> {
 }
 
 /// Notes the exchange of a record, and the end of one.
-fn note_exchange(pending: &mut Option<Pending>, page: &[u8], header: &Header, retry: PageAddr) {
+fn note_exchange(pending: &mut Option<Pending>, page: &[u8], kind: Kind, retry: PageAddr) {
     let view = FileView::on(page);
     pending.take_if(|p| p.second == view.ino());
     if retry.is_some() {
@@ -300,7 +306,7 @@ fn note_exchange(pending: &mut Option<Pending>, page: &[u8], header: &Header, re
         *pending = Some(Pending {
             second,
             left: view.moved(),
-            first: (header.kind, view.ino(), header.prev),
+            first: (kind, view.ino(), header::prev(page)),
         });
     }
 }

@@ -264,9 +264,9 @@ impl<N: Nand> Boot<'_, N> {
         let (volume, (dir, hash)) = (self.chip.volume, pending.left);
         let (kind, ino, at) = pending.first;
         self.held = Held::Nothing;
-        let header = self.chip.read_meta(at, self.a)?;
+        let found = self.chip.read_meta(at, self.a)?;
         let view = DirView::on(&*self.a);
-        if header.is_none_or(|h| h.kind != kind) || view.ino() != ino {
+        if found != Some(kind) || view.ino() != ino {
             return Ok(None);
         }
         if kind == Kind::Dir {

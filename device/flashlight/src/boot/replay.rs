@@ -8,7 +8,7 @@ use crate::boot::log::Cursor;
 use crate::boot::{Boot, Error, Held};
 use crate::format::dirrec::Target;
 use crate::format::extent::{Extent, REMOVED};
-use crate::format::header::{Header, Kind};
+use crate::format::header::{self, Kind};
 use crate::format::inode::{
     FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, second_of_exchange,
 };
@@ -74,7 +74,8 @@ impl Entries {
     }
 
     /// Keeps those of which this holds.
-    pub fn retain(&mut self, mut keep: impl FnMut(&Entry) -> bool) {
+    #[inline(never)]
+    pub fn retain(&mut self, keep: &mut dyn FnMut(&Entry) -> bool) {
         let mut kept = 0;
         for i in 0..self.len {
             let Some(&entry) = self.list.get(i) else {
@@ -91,7 +92,7 @@ impl Entries {
     }
 
     fn remove(&mut self, target: Target, ptr: u32) {
-        self.retain(|e| e.target != target || e.ptr != ptr);
+        self.retain(&mut |e| e.target != target || e.ptr != ptr);
     }
 
     /// Adds an entry by number, unless it is there.
@@ -133,11 +134,11 @@ impl Entries {
         query: &Query<'_>,
         page: &[u8],
         at: PageAddr,
-        header: &Header,
+        kind: Kind,
         retry: PageAddr,
     ) -> Result<(), Error> {
         let view = FileView::on(page);
-        let (ino, flags, is_file) = (view.ino(), view.flags(), header.kind == Kind::File);
+        let (ino, flags, is_file) = (view.ino(), view.flags(), kind == Kind::File);
         let own = if is_file {
             Target::Indirect
         } else {
@@ -145,7 +146,7 @@ impl Entries {
         };
         let by_name = !query.name.is_empty();
         let is_here = by_name && view.parent() == query.dir && view.name() == query.name;
-        let pages = [header.prev, retry];
+        let pages = [header::prev(page), retry];
         if retry.is_none() {
             if is_file && view.parent() == query.dir {
                 self.remove_noted(&view);
@@ -203,7 +204,7 @@ impl Entries {
         match self.of_file(ino, pages).filter(|_| own != Target::Dir) {
             Some(i) => {
                 let mut n = 0..;
-                self.retain(|_| n.next() != Some(i));
+                self.retain(&mut |_| n.next() != Some(i));
             }
             None => self.remove(own, ino),
         }
@@ -231,10 +232,10 @@ impl Entries {
     }
 }
 
-/// What is done with each record: its page, where that is, its header, and the page before of the
+/// What is done with each record: its page, where that is, its kind, and the page before of the
 /// same record, if the program of that had failed and it can be read all the same.
 pub(super) type EachRecord<'f> =
-    &'f mut dyn FnMut(&[u8], PageAddr, &Header, PageAddr) -> Result<(), Error>;
+    &'f mut dyn FnMut(&[u8], PageAddr, Kind, PageAddr) -> Result<(), Error>;
 
 impl<N: Nand> Boot<'_, N> {
     /// Goes through the records since the checkpoint in the order of their numbers. A read for each
@@ -247,25 +248,21 @@ impl<N: Nand> Boot<'_, N> {
         files.advance(&mut self.chip, list, self.b)?;
         let mut last = (0, PageAddr::NONE, PageAddr::NONE);
         loop {
-            let dir_first = match (dirs.at, files.at) {
-                (Some(d), Some(f)) => d.1.seq < f.1.seq,
-                (d, _) => d.is_some(),
-            };
-            if dir_first {
-                if let Some((at, header)) = dirs.at {
-                    each(self.a, at, &header, PageAddr::NONE)?;
-                }
+            let is_first = || header::number(self.a) < header::number(self.b);
+            if dirs.at.is_some() && (files.at.is_none() || is_first()) {
+                each(self.a, dirs.at, Kind::Dir, PageAddr::NONE)?;
                 dirs.advance(&mut self.chip, list, self.a)?;
                 continue;
             }
-            let Some((at, header)) = files.at else {
+            let at = files.at;
+            if at.is_none() {
                 return Ok(());
-            };
-            let ino = FileView::on(&*self.b).ino();
-            let is_retry = (last.0, last.1) == (ino, header.prev);
+            }
+            let (ino, prev) = (FileView::on(&*self.b).ino(), header::prev(self.b));
+            let is_retry = (last.0, last.1) == (ino, prev);
             let retry = if is_retry { last.2 } else { PageAddr::NONE };
-            last = (ino, header.prev, at);
-            each(self.b, at, &header, retry)?;
+            last = (ino, prev, at);
+            each(self.b, at, Kind::File, retry)?;
             files.advance(&mut self.chip, list, self.b)?;
         }
     }

@@ -9,7 +9,7 @@ use crate::format::blockstate;
 use crate::format::checkpoint::{CONFIRMED, CheckpointView, WIDE};
 use crate::format::deferred::{Group, is_none};
 use crate::format::fields::{get_u16, get_u32, put_u32};
-use crate::format::header::Kind;
+use crate::format::header::{self, Kind};
 use crate::format::limits::MAP_PAGES;
 use crate::format::snapshot::{Part, Parts, Piece};
 use flashkit_nand::{Nand, PageAddr};
@@ -71,7 +71,7 @@ impl<N: Nand> Boot<'_, N> {
             }
         }
         self.pass(Want::Open, &mut Logged::new())?;
-        self.chip.expect(at, self.a, Kind::Checkpoint).map(|_| ())
+        self.chip.expect(at, self.a, Kind::Checkpoint)
     }
 
     /// Reads the snapshot. Gives two places.
@@ -87,48 +87,52 @@ impl<N: Nand> Boot<'_, N> {
         let mut groups = false;
         for i in 0..self.snapshot {
             let at = PageAddr(get_u32(self.list, 4 * i));
-            let header = self.chip.expect(at, self.b, Kind::Snapshot)?;
-            let piece = Piece::on(&geo, self.b, header.len)
+            self.chip.expect(at, self.b, Kind::Snapshot)?;
+            let piece = Piece::on(&geo, self.b, header::used(self.b))
                 .filter(|p| p.from == parts.at && p.tableless == self.tableless)
                 .ok_or(Error::Damaged)?;
-            for &byte in piece.bytes() {
-                if parts.at > STRING_MOST {
-                    return Err(Error::Damaged);
-                }
-                match (parts.next(byte), want) {
-                    (Part::Place(n, byte), Want::Place(k)) => {
-                        let place = n.checked_sub(4 * k).and_then(|n| places.get_mut(n));
-                        place.into_iter().for_each(|place| *place = byte);
-                    }
-                    (Part::Open(entry), Want::Open) => {
-                        let (block, next) = (get_u16(&entry, 0), get_u16(&entry, 2));
-                        let place = next & !OF_UPDATES;
-                        let area = match next & OF_UPDATES {
-                            0 => PARTIAL,
-                            _ if u32::from(place) >= geo.pages_per_block() => continue,
-                            _ => LogArea::Update as u16,
-                        };
-                        add(
-                            self.list,
-                            &mut self.opened,
-                            block.into(),
-                            area << 11 | place & 0x7ff,
-                        );
-                    }
-                    (Part::Deferred(_), Want::Open) => groups = true,
-                    (Part::Deferred(bytes), Want::Group(dir, hash)) => {
-                        let group = Group::first(bytes).filter(|g| g.dir() == dir);
-                        let records = group.iter().flat_map(Group::records);
-                        for rec in records.filter(|rec| rec.hash == hash) {
-                            if !core::mem::replace(&mut groups, true) {
-                                logged.clear();
+            for run in piece.runs() {
+                for _ in 0..run.times {
+                    for &byte in run.bytes {
+                        if parts.at > STRING_MOST {
+                            return Err(Error::Damaged);
+                        }
+                        match (parts.next(byte), want) {
+                            (Part::Place(n, byte), Want::Place(k)) => {
+                                let place = n.checked_sub(4 * k).and_then(|n| places.get_mut(n));
+                                place.into_iter().for_each(|place| *place = byte);
                             }
-                            if !is_none(&rec) {
-                                logged.push(rec)?;
+                            (Part::Open(entry), Want::Open) => {
+                                let (block, next) = (get_u16(&entry, 0), get_u16(&entry, 2));
+                                let place = next & !OF_UPDATES;
+                                let area = match next & OF_UPDATES {
+                                    0 => PARTIAL,
+                                    _ if u32::from(place) >= geo.pages_per_block() => continue,
+                                    _ => LogArea::Update as u16,
+                                };
+                                add(
+                                    self.list,
+                                    &mut self.opened,
+                                    block.into(),
+                                    area << 11 | place & 0x7ff,
+                                );
                             }
+                            (Part::Deferred(_), Want::Open) => groups = true,
+                            (Part::Deferred(bytes), Want::Group(dir, hash)) => {
+                                let group = Group::first(bytes).filter(|g| g.dir() == dir);
+                                let Some(group) = group else { continue };
+                                for rec in group.records().filter(|rec| rec.hash == hash) {
+                                    if !core::mem::replace(&mut groups, true) {
+                                        logged.clear();
+                                    }
+                                    if !is_none(&rec) {
+                                        logged.push(rec)?;
+                                    }
+                                }
+                            }
+                            _ => {}
                         }
                     }
-                    _ => {}
                 }
             }
         }

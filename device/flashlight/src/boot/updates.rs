@@ -59,11 +59,13 @@ impl<N: Nand> Boot<'_, N> {
                 if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
                     run = Some(Run::begin(page));
                 }
-                if page.update.is_last()
-                    && let Some(run) = run.take()
-                    && run.first.tag.owner.ino == file.ino
-                {
-                    self.apply_update(form, file, &run, &mut found, from)?;
+                if page.update.is_last() {
+                    if let Some(run) = &run
+                        && run.first.tag.owner.ino == file.ino
+                    {
+                        self.apply_update(form, file, run, &mut found, from)?;
+                    }
+                    run = None;
                 }
             }
         }

@@ -32,6 +32,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// The same for a volume that is as it was left: it stays so where there is no
     /// room for another checkpoint.
+    #[inline(never)]
     pub(crate) fn retire_if_possible(&mut self) -> Result<(), Fault> {
         match self.retire() {
             Err(Fault::NoSpace | Fault::ReadOnly) => Ok(()),
@@ -126,6 +127,7 @@ impl<N: Nand> Volume<'_, N> {
     /// hardly written, as long as free blocks are not many. Each session that is cut leaves such
     /// blocks, one for each log that it has written; so as many become free as were taken, and the
     /// next recovery does not find fewer.
+    #[inline(never)]
     pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Fault> {
         let enough = 2 * low(&self.store().geo);
         for is_data in [false, true] {
@@ -160,6 +162,7 @@ impl<N: Nand> Volume<'_, N> {
     /// After a recovery: cleans until there are as many free blocks as a change
     /// wants. What it writes is still the recovery's: a mount that is cut has taken
     /// no free block from the next one.
+    #[inline(never)]
     pub(crate) fn restore_room(&mut self) -> Result<(), Fault> {
         let mut named = self.store().seq;
         for _ in 0..self.store().table.blocks() {

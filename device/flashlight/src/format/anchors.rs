@@ -4,7 +4,7 @@
 
 use crate::format::area::Head;
 use crate::format::fields::get_u32;
-use crate::format::header::{self, HEADER, Header, Kind};
+use crate::format::header::{self, HEADER, Kind};
 use crate::format::limits::ANCHOR_PAGES;
 use flashkit_nand::Geometry;
 
@@ -191,18 +191,11 @@ impl Default for SecondPages {
 }
 
 impl SecondPages {
-    /// Takes the page of an index, as it was read, with its header if it is a metadata page.
-    pub(crate) fn note(
-        &mut self,
-        geo: &Geometry,
-        index: u32,
-        header: Option<Header>,
-        bytes: &[u8],
-    ) {
+    /// Takes the page of an index, as it was read, of this kind if it is a metadata page.
+    pub(crate) fn note(&mut self, geo: &Geometry, index: u32, kind: Option<Kind>, bytes: &[u8]) {
         let leaf = get_u32(bytes, HEADER);
-        let page = header
-            .filter(|h| h.kind == Kind::Second && leaf < geo.blocks())
-            .map(|h| (h.seq, leaf));
+        let page = (kind == Some(Kind::Second) && leaf < geo.blocks())
+            .then(|| (header::number(bytes), leaf));
         // They are written in twos.
         let is_second = index % 2 == 1;
         if page > self.newest {

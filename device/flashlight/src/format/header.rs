@@ -25,6 +25,8 @@ use flashkit_nand::PageAddr;
 pub(crate) const HEADER: usize = 32;
 /// Where the sequence number is.
 pub(crate) const SEQ: usize = 8;
+/// Where the page is that it replaces.
+const PREV: usize = 28;
 /// Version of the on-flash format.
 pub const FORMAT_VERSION: u8 = 1;
 /// That of the root pages of a volume whose tags are short: programs that do not know them refuse
@@ -156,7 +158,7 @@ pub(crate) fn seal_as(
     put_u32(page, 20, volume);
     put_u16(page, 24, page.len() as u16);
     put_u16(page, 26, 0);
-    put_u32(page, 28, prev.0);
+    put_u32(page, PREV, prev.0);
     let crc = crc32c(&page[4..], &[]);
     put_u32(page, 0, crc);
 }
@@ -169,6 +171,16 @@ pub(crate) fn is_blank(page: &[u8]) -> bool {
 /// The number that the first bytes of a page say, if it is a metadata page, whatever its checksum.
 pub(crate) fn seq(page: &[u8]) -> Option<u64> {
     (get_u16(page, 4) == MAGIC).then(|| get_u64(page, SEQ))
+}
+
+/// The number of a metadata page.
+pub(crate) fn number(page: &[u8]) -> u64 {
+    get_u64(page, SEQ)
+}
+
+/// The page that a metadata page replaces.
+pub(crate) fn prev(page: &[u8]) -> PageAddr {
+    PageAddr(get_u32(page, PREV))
 }
 
 /// The version of the format that a page says it has.
@@ -210,7 +222,7 @@ pub(crate) fn parse(page: &[u8], at: PageAddr) -> Result<Header, Bad> {
     if version != FORMAT_VERSION && !(is_root && version == SHORT_TAGS) {
         return Err(Bad::Version(version));
     }
-    let seq = get_u64(page, SEQ);
+    let seq = number(page);
     if seq > SEQ_MAX {
         return Err(Bad::Invalid);
     }
@@ -219,7 +231,7 @@ pub(crate) fn parse(page: &[u8], at: PageAddr) -> Result<Header, Bad> {
         seq,
         volume: get_u32(page, 20),
         len,
-        prev: PageAddr(get_u32(page, 28)),
+        prev: prev(page),
     })
 }
 

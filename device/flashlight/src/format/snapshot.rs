@@ -135,10 +135,16 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// The bytes of the string that it stands for.
+    /// The bytes of the string that it stands for, in runs: for a loop in a loop, which is shorter
+    /// code than an iterator in an iterator.
+    pub fn runs(&self) -> impl Iterator<Item = Run<'a>> + use<'a> {
+        self.runs.clone()
+    }
+
+    /// The same, one by one.
     pub fn bytes(&self) -> impl Iterator<Item = &'a u8> + use<'a> {
-        let runs = self.runs.clone();
-        runs.flat_map(|run| iter::repeat_n(run.bytes, run.times))
+        self.runs()
+            .flat_map(|run| iter::repeat_n(run.bytes, run.times))
             .flatten()
     }
 

@@ -36,6 +36,24 @@ const DRAIN_WORTH: usize = 12;
 /// Extents that an index page has room for at least, while the inode has room for more of them.
 const LEAST: usize = 24;
 
+/// A few extents that wait, as they are on flash.
+pub(crate) struct Chunk {
+    bytes: [u8; CHUNK * extent::SIZE],
+    len: usize,
+}
+
+impl Chunk {
+    pub const EMPTY: Chunk = Chunk {
+        bytes: [0; CHUNK * extent::SIZE],
+        len: 0,
+    };
+
+    pub fn extents(&self) -> impl Iterator<Item = Extent> {
+        let extents = self.bytes.chunks_exact(extent::SIZE);
+        extents.take(self.len).map(Extent::decode)
+    }
+}
+
 /// Extents of an index page: of which page, at which byte, and how many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
@@ -66,12 +84,12 @@ impl Waiting {
         &self,
         store: &mut Store<'_, N>,
         from: usize,
-        out: &mut [Extent; CHUNK],
+        out: &mut Chunk,
     ) -> Result<usize, Fault> {
         let n = CHUNK.min(self.count - from);
-        let mut bytes = [0u8; CHUNK * extent::SIZE];
         let offset = (self.offset + extent::SIZE * from) as u32;
-        let part = &mut bytes[..n * extent::SIZE];
+        out.len = n;
+        let part = &mut out.bytes[..n * extent::SIZE];
         if let Some(page) = store.kept(self.page, EXTENT.index) {
             part.copy_from_slice(&page[offset as usize..][..part.len()]);
         } else if !store
@@ -80,9 +98,6 @@ impl Waiting {
             .is_readable()
         {
             return Err(store.nand.damaged(self.page, Damaged::ExtentIndex));
-        }
-        for (e, bytes) in out.iter_mut().zip(part.chunks_exact(extent::SIZE)) {
-            *e = Extent::decode(bytes);
         }
         Ok(n)
     }
@@ -307,6 +322,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves what waits for one extent map there, and writes it. What leads to it is not changed.
+    #[inline(never)]
     fn drain_to_map(
         &mut self,
         i: FileSlot,
@@ -332,11 +348,11 @@ impl<N: Nand> Index<'_, N> {
     /// Merges what waits into the map in the scratch page. Returns where it has come to: a map that
     /// was split does not cover it all.
     fn merge_waiting(&mut self, waiting: &Waiting, changes: &mut Changes) -> Result<u32, Fault> {
-        let (mut from, mut chunk) = (0, [Extent::new(0, 0, 0); CHUNK]);
+        let (mut from, mut chunk) = (0, Chunk::EMPTY);
         while from < waiting.count {
             let n = waiting.read(&mut self.store, from, &mut chunk)?;
-            for e in &chunk[..n] {
-                let end = self.merge_extent(*e, changes)?.unwrap_or(e.index);
+            for e in chunk.extents() {
+                let end = self.merge_extent(e, changes)?.unwrap_or(e.index);
                 if end != e.end() {
                     return Ok(end);
                 }
@@ -380,11 +396,11 @@ impl<N: Nand> Index<'_, N> {
         mut each: impl FnMut(&mut Store<'_, N>, Extent),
     ) -> Result<(), Fault> {
         let (mut at, mut from) = (0, 0);
-        let mut chunk = [Extent::new(0, 0, 0); CHUNK];
+        let mut chunk = Chunk::EMPTY;
         while let Some(waiting) = waiting.filter(|w| from < w.count) {
             let n = waiting.read(&mut self.store, from, &mut chunk)?;
             from += n;
-            for above in &chunk[..n] {
+            for above in chunk.extents() {
                 self.for_each_valid_run_below_log(i, at, above.index, &mut each);
                 let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
                 for e in page.extents_in(above.index, above.end()) {

@@ -14,7 +14,7 @@ use crate::index::Index;
 use crate::index::cache::REMOVED_MOST;
 use crate::index::dir::Removal;
 use crate::index::slots::FileSlot;
-use crate::index::waiting::{CHUNK, Waiting};
+use crate::index::waiting::{CHUNK, Chunk, Waiting};
 use crate::recovery::records::Record;
 use crate::space::latch::MayProgram;
 use flashkit_bytes::get_u64;
@@ -24,6 +24,7 @@ impl<N: Nand> Index<'_, N> {
     /// At the end of a recovery: corrects the names of files that a rename has taken one from, when
     /// no page of their own says so yet. They are marked in the index directory. A program for
     /// each, and a lookup for each of its names.
+    #[inline(never)]
     pub(crate) fn mend_replaced(&mut self) -> Result<(), Fault> {
         let (mut hash, mut n) = (0, 0);
         loop {
@@ -164,10 +165,10 @@ impl<'r, N: Nand> Index<'r, N> {
         let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
         let (first, end) = (page.first_key(), page.end_key());
         let mut from = 0;
-        let mut chunk = [Extent::new(0, 0, 0); CHUNK];
+        let mut chunk = Chunk::EMPTY;
         while from < old.count {
             let n = old.read(&mut self.store, from, &mut chunk)?;
-            for e in chunk[..n].iter().filter_map(|e| e.clip(first, end)) {
+            for e in chunk.extents().filter_map(|e| e.clip(first, end)) {
                 for k in 0..e.count {
                     let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
                     let now = page.extent_of(e.index + k);

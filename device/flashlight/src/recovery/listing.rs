@@ -340,6 +340,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Step 2: writes anew the newest record of all, the only one whose program may have been cut;
     /// unless one is found that was.
+    #[inline(never)]
     pub(crate) fn copy_suspects(&mut self, since: u64) -> Result<(), Fault> {
         let mut newest: Option<(PageAddr, Header)> = None;
         let mut torn = false;

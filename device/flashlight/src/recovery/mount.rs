@@ -119,16 +119,12 @@ impl<'r, N: Nand> Volume<'r, N> {
         let volume = self;
         let root = volume.durable.find_root()?;
         volume.durable.index.store.seq = root.seq + 1;
-        let mut start = volume.durable.load_checkpoint(&root)?;
-        if let Err(e) = volume
-            .durable
-            .load_snapshot(&start.snapshot[..start.snapshot_len])
-        {
-            start = volume.durable.first_of_two(&start, e)?;
-            volume
-                .durable
-                .load_snapshot(&start.snapshot[..start.snapshot_len])?;
-        }
+        // By reference: it is large, and the recovery goes on under it.
+        let start = volume.durable.load_start(&root);
+        let start = match &start {
+            Ok(start) => start,
+            Err(e) => return Err(*e),
+        };
         // The program of the other was cut or failed, or its page has rotted.
         volume.durable.anchor.root_alone = !root.twice && !volume.durable.anchor.has_one_root();
         let transferred = config.after_transfer;
@@ -147,7 +143,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 // Erased before its next page as well.
                 volume.durable.anchor.root_next = ANCHOR_PAGES;
             }
-            let lasts = volume.account(Purpose::Recovery, |volume| volume.recover(&start))?;
+            let lasts = volume.account(Purpose::Recovery, |volume| volume.recover(start))?;
             volume.durable.index.recovered = true;
             match (lasts, volume.durable.is_worn()) {
                 (false, _) => {}
@@ -198,6 +194,18 @@ impl<'r, N: Nand> Durable<'r, N> {
             self.index.store.table_write_back(MayProgram);
         }
         Ok(())
+    }
+
+    /// Finds the newest checkpoint, and takes its snapshot.
+    #[inline(never)]
+    fn load_start(&mut self, root: &Root) -> Result<Start, Fault> {
+        let start = self.load_checkpoint(root)?;
+        let Err(e) = self.load_snapshot(&start.snapshot[..start.snapshot_len]) else {
+            return Ok(start);
+        };
+        let start = self.first_of_two(&start, e)?;
+        self.load_snapshot(&start.snapshot[..start.snapshot_len])?;
+        Ok(start)
     }
 
     /// Finds and unpacks the newest checkpoint.

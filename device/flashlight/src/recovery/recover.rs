@@ -131,6 +131,7 @@ impl<'r, N: Nand> Volume<'r, N> {
 
     /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins
     /// from. Whether what it writes lasts.
+    #[inline(never)]
     fn begin_durable(&mut self, start: &Start) -> Result<bool, Fault> {
         // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a
         // root page that leads to the second-level block that was meant. What is written now is
@@ -172,6 +173,7 @@ impl<'r, N: Nand> Durable<'r, N> {
 
 impl<'r, N: Nand> Index<'r, N> {
     /// Brings the map of directories to where it was: their pages in their order.
+    #[inline(never)]
     fn replay_dirs(
         &mut self,
         since: u64,
@@ -192,6 +194,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Step 4: DirInode and FileInode pages in the order of their numbers,
     /// the copy of the newest last.
+    #[inline(never)]
     fn replay_all(&mut self, since: u64) -> Result<(), Fault> {
         let (mut dirs, mut files) = (
             self.cursor(LogArea::Dir, since)?,
@@ -232,9 +235,9 @@ impl<'r, N: Nand> Index<'r, N> {
             let at = PageAddr(at);
             let buf = &mut *self.files[FileSlot::First].buf;
             let header = (self.store).expect_meta(at, buf, Kind::Snapshot)?;
-            let mut taken = 0;
-            while let Some((bytes, len)) = self.next_group(header.len, &mut taken, &mut parts) {
-                let written = self.write_group(&bytes[..len], start.since);
+            let (mut taken, mut group) = (0, [0; GROUP_MOST]);
+            while let Some(len) = self.next_group(header.len, &mut taken, &mut parts, &mut group) {
+                let written = self.write_group(&group[..len], start.since);
                 self.noted(written)?;
             }
         }
@@ -249,15 +252,15 @@ impl<'r, N: Nand> Index<'r, N> {
         used: usize,
         taken: &mut usize,
         parts: &mut Parts,
-    ) -> Option<([u8; GROUP_MOST], usize)> {
+        group: &mut [u8; GROUP_MOST],
+    ) -> Option<usize> {
         let piece = Piece::on(&self.store.geo, self.files[FileSlot::First].buf, used)?;
-        let mut group = [0; GROUP_MOST];
         for &byte in piece.bytes().skip(*taken) {
             *taken += 1;
             if let Part::Deferred(bytes) = parts.next(byte) {
                 let len = forget_removals(bytes);
                 group[..len].copy_from_slice(&bytes[..len]);
-                return Some((group, len));
+                return Some(len);
             }
         }
         None
@@ -465,6 +468,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Brings a truncation of the file that was at `at` to its end, before anything else changes
     /// the file: what is left of its maps must not go into index pages with others, nor what they
     /// map be moved by cleaning. What cannot be done now is done when the file grows.
+    #[inline(never)]
     fn finish_half_cut(&mut self, at: PageAddr) -> Result<(), Fault> {
         if at.is_none() || sound(self.load_scratch(at, Kind::File))?.is_none() {
             return Ok(());

@@ -81,6 +81,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// Whether a recovery may have claimed pages that nothing found here tells of: it started from
     /// a checkpoint that is not readable any more, and had to copy it to a leaf that only that one
     /// named, because a leaf named before was bad.
+    #[inline(never)]
     pub(crate) fn claims_may_be_lost(&mut self) -> Result<bool, Fault> {
         let blocks = self.index.store.table.blocks();
         for name in self.anchor.next_leaves {
@@ -173,7 +174,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             let at = geo.page(BlockAddr(second), index);
             let header = self.index.read_scratch(at)?;
             let is_blank = header::is_blank(&self.index.scratch);
-            pages.note(&geo, index, header, &self.index.scratch);
+            pages.note(&geo, index, header.map(|h| h.kind), &self.index.scratch);
             if !is_blank {
                 self.anchor.second_next = index / 2 * 2 + 2;
             }

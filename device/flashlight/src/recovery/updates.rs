@@ -27,6 +27,7 @@ impl<N: Nand> Index<'_, N> {
     /// At the end of a recovery: changes files as the updates did that their inode pages do not
     /// show. A read for each page; for what has changed, what the writes of so many pages cost.
     /// `since` is the checkpoint's number.
+    #[inline(never)]
     pub(crate) fn replay_updates(
         &mut self,
         since: u64,
@@ -41,7 +42,8 @@ impl<N: Nand> Index<'_, N> {
             blocks,
             from: first,
         } = self.store.updates_to_replay;
-        let (mut run, mut whole): (Option<Run>, Option<Run>) = (None, None);
+        // The run that is read, and whether all of it is.
+        let (mut run, mut whole): (Option<Run>, bool) = (None, false);
         for (n, &block) in blocks.as_slice().iter().enumerate() {
             let mut gap = PageAddr::NONE;
             let from = if n == 0 { first } else { 0 };
@@ -60,19 +62,18 @@ impl<N: Nand> Index<'_, N> {
                     self.note_damage(gap, Damaged::Change);
                     gap = PageAddr::NONE;
                 }
-                if let Some(update) = whole.take() {
-                    self.replay_update(&update, known, false)?;
+                if whole && let Some(update) = &run {
+                    self.replay_update(update, known, false)?;
+                    run = None;
                 }
                 if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
                     run = Some(Run::begin(page));
                 }
-                if page.update.is_last() {
-                    whole = run.take();
-                }
+                whole = page.update.is_last();
             }
         }
-        if let Some(update) = whole {
-            self.replay_update(&update, known, true)?;
+        if whole && let Some(update) = &run {
+            self.replay_update(update, known, true)?;
         }
         self.store.updates_to_replay.blocks.clear();
         for &block in blocks.as_slice() {

@@ -42,7 +42,11 @@ struct chip {
     int given;
     /* Called in each function, if it is not null. */
     void (*inside)(void);
-    unsigned reads, programs, erases, yields;
+    unsigned reads, programs, erases, yields, copies;
+    /* Bytes of pages, that would go over a bus. */
+    unsigned long moved;
+    /* 1 and the page that the last function has read; 0: it has done something else. */
+    uint32_t held;
 };
 
 static int chip_says(struct chip *chip, char function, int truth)
@@ -62,6 +66,8 @@ static int chip_read(void *context, uint32_t page, uint32_t offset, uint8_t *dat
     if (spare_len)
         memcpy(spare, chip->spare[page], spare_len);
     chip->reads++;
+    chip->moved += len;
+    chip->held = page + 1;
     return chip_says(chip, 'r', 0);
 }
 
@@ -72,12 +78,50 @@ static int chip_program(void *context, uint32_t page, const uint8_t *data, size_
     CHECK(page < BLOCKS * PAGES && len <= PAGE && spare_len <= SPARE);
     CHECK(!chip->bad[page / PAGES] && chip->next[page / PAGES] <= page % PAGES);
     int says = chip_says(chip, 'p', 0);
+    chip->held = 0;
+    chip->moved += len;
     chip->next[page / PAGES] = (uint8_t)(page % PAGES + 1);
     if (len)
         memcpy(chip->data[page], data, len);
     if (spare_len)
         memcpy(chip->spare[page], spare, spare_len);
     chip->programs++;
+    return says;
+}
+
+/* For a chip that is given it: more of the page that is held. */
+static inline int chip_read_more(void *context, uint32_t offset, uint8_t *data, size_t len)
+{
+    struct chip *chip = context;
+    CHECK(chip->held && len && offset + len <= PAGE);
+    memcpy(data, chip->data[chip->held - 1] + offset, len);
+    chip->moved += len;
+    return chip_says(chip, 'o', 0);
+}
+
+/* The same: within blocks of one parity. */
+static inline int chip_copies(void *context, uint32_t from, uint32_t to)
+{
+    struct chip *chip = context;
+    return chip_says(chip, 'q', from / PAGES % 2 == to / PAGES % 2);
+}
+
+static inline int chip_copy(void *context, uint32_t from, uint32_t to, const uint8_t *spare,
+                            size_t spare_len)
+{
+    struct chip *chip = context;
+    CHECK(from < BLOCKS * PAGES && to < BLOCKS * PAGES && spare_len <= SPARE);
+    CHECK(from / PAGES % 2 == to / PAGES % 2);
+    CHECK(!chip->bad[to / PAGES] && chip->next[to / PAGES] <= to % PAGES);
+    int says = chip_says(chip, 'c', 0);
+    chip->held = 0;
+    if (says == -74)
+        return says;
+    chip->next[to / PAGES] = (uint8_t)(to % PAGES + 1);
+    memcpy(chip->data[to], chip->data[from], PAGE);
+    if (spare_len)
+        memcpy(chip->spare[to], spare, spare_len);
+    chip->copies++;
     return says;
 }
 
@@ -89,6 +133,7 @@ static int chip_erase(void *context, uint32_t block)
     memset(chip->spare[block * PAGES], 0xff, PAGES * SPARE);
     chip->next[block] = 0;
     chip->erases++;
+    chip->held = 0;
     return chip_says(chip, 'e', 0);
 }
 
@@ -96,6 +141,7 @@ static int chip_is_bad(void *context, uint32_t block)
 {
     struct chip *chip = context;
     CHECK(block < BLOCKS);
+    chip->held = 0;
     return chip_says(chip, 'b', chip->bad[block]);
 }
 
@@ -104,6 +150,7 @@ static int chip_mark_bad(void *context, uint32_t block)
     struct chip *chip = context;
     CHECK(block < BLOCKS);
     chip->bad[block] = 1;
+    chip->held = 0;
     return chip_says(chip, 'm', 0);
 }
 
