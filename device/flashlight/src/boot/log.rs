@@ -260,7 +260,11 @@ impl<N: Nand> Boot<'_, N> {
             if let Some(form) = self.chip.tags {
                 let len = spare.len().min(self.chip.geo.spare_size() as usize);
                 let (used, _) = spare.split_at_mut(len);
-                let status = self.chip.read(at, &mut [], used)?;
+                let status = self.chip.read(at, self.b, used)?;
+                if let Some(tag) = spare.first_chunk_mut() {
+                    // For a bit that has flipped.
+                    Tag::check(form, tag, self.b, self.chip.end());
+                }
                 let tag = spare.first_chunk().and_then(|tag| Tag::decode(form, tag));
                 if let Some(tag) = tag.filter(|_| status.is_readable()) {
                     let seq = tag.seq_after(since).filter(|seq| seq - since < NEWER);

@@ -1,6 +1,7 @@
 //! Chips with 24 to 37 usable spare bytes, where an update has no more room than any other tag; and
 //! spare bytes that no ECC covers.
 
+use flashkit_flashlight::boot::{Boot, ram_needed};
 use flashkit_flashlight::inspect::data_tag;
 use flashkit_flashlight::{Config, Error as Damage};
 use flashkit_nand::{Nand, PageAddr};
@@ -32,6 +33,16 @@ fn content(fs: &mut Fs) -> (Vec<u8>, Time) {
     let n = fs.read(ino, 0, &mut all);
     assert_eq!(n, Ok(all.len()));
     (all, attr.mtime)
+}
+
+/// The same by the boot reader, without the time.
+fn booted(chip: SimNand) -> Vec<u8> {
+    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut boot = Boot::open(chip, &mut ram).unwrap();
+    let file = boot.find(b"file").unwrap();
+    let mut all = vec![0; file.size() as usize];
+    assert_eq!(boot.read(&file, 0, &mut all), Ok(all.len()));
+    all
 }
 
 /// The pages of data of a chip, with tags that are as they were written.
@@ -115,8 +126,10 @@ fn any_flipped_bit_of_any_spare_byte_changes_nothing() {
                     let mut chip = chip.clone();
                     let (offset, mask) = (PAGE as u32 + bit / 8, 1 << (bit % 8));
                     assert!(chip.rot(page, Rot::Silent { offset, mask }).unwrap());
+                    let what = format!("{spare}: page {}, bit {bit}", page.0);
+                    assert!(booted(chip.clone()) == expected.0, "boot reader, {what}");
                     let found = content(&mut common::mount(chip));
-                    assert_eq!(found, expected, "{spare}: page {}, bit {bit}", page.0);
+                    assert_eq!(found, expected, "{what}");
                 }
             }
         }
