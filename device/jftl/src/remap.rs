@@ -32,6 +32,13 @@ impl<N: Nand> Jftl<'_, N> {
         })
     }
 
+    /// Pairs and deallocated sectors that one [`Jftl::remap`] takes at most: a quarter of the log,
+    /// if each had a record of its own. A recovery needs all of a transaction or none, so no block
+    /// of the log is given up in the middle of one.
+    pub fn remap_max(&self) -> u32 {
+        self.lay.window() / 4 * self.ram.records_max() as u32
+    }
+
     /// A transaction: each home of the pairs (home, journal) holds what the journal's sector holds,
     /// and the sectors of the deallocated runs (first, count) hold nothing. All of it or, after a
     /// power cut, nothing. Durable when it returns, and with it all that was written before.
@@ -40,8 +47,8 @@ impl<N: Nand> Jftl<'_, N> {
     /// each run of up to 16 pairs; no data is read or programmed.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::Full`] when there are too many pairs for the log, before
-    /// anything is changed; as [`Jftl::write`].
+    /// [`Error::OutOfRange`]; [`Error::Full`] for more pairs and deallocated sectors than
+    /// [`Jftl::remap_max`], before anything is changed; as [`Jftl::write`].
     pub fn remap(
         &mut self,
         pairs: &[(u32, u32)],
@@ -54,6 +61,10 @@ impl<N: Nand> Jftl<'_, N> {
         for (first, count) in deallocated {
             let len = u64::from(*count) * self.lay.page as u64;
             self.check_range(*first, usize::try_from(len).unwrap_or(usize::MAX))?;
+        }
+        let given_up: u64 = deallocated.iter().map(|(_, count)| u64::from(*count)).sum();
+        if pairs.len() as u64 + given_up > u64::from(self.remap_max()) {
+            return Err(Error::Full);
         }
         self.changing(|disk| {
             disk.prepare()?;

@@ -1,16 +1,23 @@
 //! A disk as a file system with one file, `disk`, for FUSE.
+//!
+//! A program that keeps a journal on the disk tells of a transaction by one `setxattr` of the file:
+//! the kernel hands the value over whole, at once and past its cache, and the call fails with what
+//! went wrong. What the homes held may still be in the cache of the file: who remaps goes past that
+//! with `O_DIRECT`.
 
 use flashkit_vfs::{
     Attr, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Patrol, Result, SetAttr,
-    StatFs, Time,
+    SetXattr, StatFs, Time,
 };
 
-use crate::Disk;
+use crate::{Disk, Remapped};
 
 const ROOT: Ino = 1;
 const DISK: Ino = 2;
 /// The file's name.
 const NAME: &[u8] = b"disk";
+/// The extended attribute that takes the entries of a transaction, as [`Disk::remap`] does.
+const REMAP: &[u8] = b"user.flashkit.remap";
 
 /// The file system.
 pub struct DiskFs<D> {
@@ -173,6 +180,26 @@ impl<D: Disk> FileSystem for DiskFs<D> {
             return Ok(());
         }
         disk.zero(offset, len).map_err(Error::Io)
+    }
+
+    /// Nothing is stored: the value is a transaction, which is carried out.
+    fn set_xattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        _how: SetXattr,
+        _now: Time,
+    ) -> Result<()> {
+        if (ino, name) != (DISK, REMAP) {
+            return Err(Error::Unsupported);
+        }
+        match self.change(ino)?.remap(value) {
+            Ok(Remapped::Done) => Ok(()),
+            Ok(Remapped::Unable) => Err(Error::Unsupported),
+            Ok(Remapped::Refused(_)) => Err(Error::Invalid),
+            Err(why) => Err(Error::Io(why)),
+        }
     }
 
     fn fsync(&mut self, _ino: Ino) -> Result<()> {

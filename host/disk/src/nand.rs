@@ -163,6 +163,18 @@ impl<N: Nand> BlockDevice for OnNand<N> {
 }
 
 impl<N: Nand + Metered> Translation for OnNand<N> {
+    fn remap(
+        &mut self,
+        pairs: &[(u32, u32)],
+        deallocated: &[(u32, u32)],
+    ) -> Result<(), Self::Error> {
+        self.disk.remap(pairs, deallocated)
+    }
+
+    fn remap_max(&self) -> Option<u32> {
+        Some(self.disk.remap_max())
+    }
+
     fn background(&mut self) -> Result<bool, Self::Error> {
         self.disk.background()
     }

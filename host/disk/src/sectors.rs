@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::remap::{Remapped, Transaction};
 use crate::{Disk, Result, Translation};
 
 /// Zeros written at a time where the device cannot trim.
@@ -180,6 +181,25 @@ impl<T: Translation> Disk for Sectors<T> {
     fn flush(&mut self) -> Result<()> {
         let flushed = self.timed(|disk| disk.device.flush());
         flushed.map_err(|e| format!("flush: {e}"))
+    }
+
+    fn remap(&mut self, entries: &[u8]) -> Result<Remapped> {
+        let Some(most) = self.device.remap_max() else {
+            return Ok(Remapped::Unable);
+        };
+        let told = Transaction::of(
+            entries,
+            self.sector,
+            self.device.sector_count().into(),
+            most,
+        );
+        let Transaction { pairs, deallocated } = match told {
+            Ok(told) => told,
+            Err(why) => return Ok(Remapped::Refused(why)),
+        };
+        let done = self.timed(|disk| disk.device.remap(&pairs, &deallocated));
+        done.map(|()| Remapped::Done)
+            .map_err(|e| format!("remap: {e}"))
     }
 
     fn background(&mut self) -> Result<bool> {

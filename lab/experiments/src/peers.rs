@@ -13,7 +13,7 @@ use crate::study::{Case, Outcome, System, any_state};
 mod choose;
 mod paper;
 
-pub use choose::{Choice, choices};
+pub use choose::{Choice, chips, choices};
 
 /// What is studied.
 pub const WHAT: &str =

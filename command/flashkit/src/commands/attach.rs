@@ -123,6 +123,9 @@ impl flashkit_disk::Disk for Noted {
     fn flush(&mut self) -> flashkit_disk::Result<()> {
         self.inner.flush()
     }
+    fn remap(&mut self, entries: &[u8]) -> flashkit_disk::Result<flashkit_disk::Remapped> {
+        self.inner.remap(entries)
+    }
     fn background(&mut self) -> flashkit_disk::Result<bool> {
         self.inner.background()
     }

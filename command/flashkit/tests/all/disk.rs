@@ -247,6 +247,67 @@ fn ext3_journals_once_on_jftl() {
     assert!(count(" pages shared") > 100, "{ended}");
 }
 
+/// Another program, in C, keeps a journal of its own on an attached disk and tells of its
+/// transactions; the disk is killed behind it, and what was committed is there.
+#[test]
+fn a_program_has_its_journal_remapped() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/jftl/blocks.c");
+    let program = here.path("blocks");
+    let strict = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-o"].map(Path::new);
+    tool("cc", &[&strict[..], &[&program, &source]].concat());
+    let disk = here.path("n/disk");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(&program);
+        command.arg(&disk).args(args).output().unwrap()
+    };
+    let said = |args: &[&str]| {
+        let out = run(args);
+        let text = String::from_utf8_lossy(&[&out.stdout[..], &out.stderr].concat()).into_owned();
+        assert!(out.status.success(), "{args:?}: {text}");
+        text
+    };
+    let new = [
+        "attach",
+        "--ftl",
+        "page",
+        "--chip",
+        "micron-20m",
+        "n.img",
+        "n",
+    ];
+    let mut attached = here.start(&new, "ends it");
+    said(&["set", "7", "seven", "900", "nine hundred"]);
+    said(&["set", "7", "seven anew", "8", "eight"]);
+    said(&["free", "900"]);
+    // Beyond the disk, and twice the same: nothing of either happens.
+    for refused in [["7", "no", "99999999", "no"], ["7", "no", "7", "no"]] {
+        let out = run(&[&["set"], &refused[..]].concat());
+        let why = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(why, "commit: Invalid argument\n");
+    }
+    attached.child.kill().unwrap();
+    attached.child.wait().unwrap();
+    umount(&here.path("n"));
+    let attached = here.start(&["attach", "--ftl", "jftl", "n.img", "n"], "ends it");
+    for (block, held) in [("7", "seven anew\n"), ("8", "eight\n"), ("900", "\n")] {
+        assert_eq!(said(&["get", block]), held, "{block}");
+    }
+    umount(&here.path("n"));
+    drop(attached.end());
+
+    // A disk that maps nothing anew says so.
+    let attached = attach(&here, &["nor.img", "n"]);
+    let out = run(&["set", "7", "seven"]);
+    let why = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(why, "commit: Operation not supported\n");
+    umount(&here.path("n"));
+    attached.end();
+}
+
 /// The process is killed in the middle of writes: what was synced is there, and the journal makes
 /// the rest whole.
 #[test]

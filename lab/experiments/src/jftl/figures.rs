@@ -79,7 +79,7 @@ fn notes(quick: bool) -> Vec<String> {
 }
 
 /// The columns of every table.
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 18] = [
     "load",
     "commit",
     "mode",
@@ -96,6 +96,7 @@ const COLUMNS: [&str; 17] = [
     "flushes",
     "fewer, %",
     "faster",
+    "asked the same",
     "paper",
 ];
 
@@ -109,6 +110,7 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
     let known = |n: u64| Some(n).filter(|n| *n > 0).map_or(Cell::None, Cell::Count);
     let row = |(piece, measured): &&Held| {
         let Measured { page, jftl, .. } = measured;
+        let same = measured.again.as_ref().unwrap_or(jftl);
         let paper = plan.papers.map(|factors| factors[piece.mode as usize]);
         let mut row = vec![
             piece.bench.label().into(),
@@ -127,6 +129,7 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
             known(measured.tally.flushes),
             Cell::Measure(fewer(page, jftl), 1),
             Cell::Measure(page.busy_s() / jftl.busy_s(), 3),
+            Cell::Measure(page.busy_s() / same.busy_s(), 3),
             paper.map_or(Cell::None, |x| Cell::Measure(x, 2)),
         ];
         if timed {
@@ -135,6 +138,13 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
         row
     };
     let mut notes = vec![format!("paper: {}", plan.note)];
+    if held.iter().any(|(_, measured)| measured.again.is_some()) {
+        notes.push(
+            "Faster: the kernel ran on each layer, and on the faster one has deleted some data before it was old enough \
+             to be written. Asked the same: both layers were, word by word."
+                .into(),
+        );
+    }
     let inputs = held.iter().map(|(_, measured)| &measured.input);
     notes.extend(inputs.take(1).filter(|input| !input.is_empty()).cloned());
     if timed {

@@ -3,8 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::papers::{PAPERS, Verdict, counted};
-use super::{Chapter, Page, plot};
-use crate::peers;
+use super::{Chapter, Page, choose, plot};
 use crate::report::{Bars, Cell, Figure, Table, grouped};
 
 /// By it a page is known again.
@@ -51,7 +50,7 @@ pub fn page(page: &Page) -> anyhow::Result<String> {
                     }
                 }
                 main {
-                    (choose(page))
+                    (choose::section(page))
                     @for bars in bars { section { (bars) } }
                     (papers(page))
                     @for chapter in chapters { (chapter) }
@@ -61,64 +60,6 @@ pub fn page(page: &Page) -> anyhow::Result<String> {
         }
     };
     Ok(markup.into_string())
-}
-
-/// The first screen: a load in words, and the file systems by their time.
-fn choose(page: &Page) -> Markup {
-    let outcomes: Vec<_> = page
-        .chapters
-        .iter()
-        .flat_map(|chapter| chapter.outcomes.iter().cloned())
-        .collect();
-    let choices = peers::choices(&outcomes);
-    let times = |x: f64| match x {
-        x if x < 10.0 => format!("{x:.2}"),
-        x => format!("{x:.1}"),
-    };
-    html! {
-        section id="choose" {
-            @if choices.is_empty() {
-                p .missing {
-                    "Two file systems with results are needed for an answer: " code { "flashkit lab run peers" }
-                }
-            } @else {
-                div .scroll {
-                    table .stack {
-                        thead { tr {
-                            th { "my load" } th { "fastest" } th .n { "flash s" }
-                            th .n { "longest wait, ms" } th { "the others: how much longer" }
-                        } }
-                        tbody {
-                            @for choice in &choices {
-                                @let (best, seconds, longest) = choice.ranked[0];
-                                tr {
-                                    td { b { (choice.load) } }
-                                    td data-l="fastest" { b { (best.title()) } }
-                                    td .n data-l="flash s" { (format!("{seconds:.1}")) }
-                                    td .n data-l="longest wait, ms" {
-                                        (longest.map_or("\u{2013}".to_owned(), |ms| format!("{ms:.1}")))
-                                    }
-                                    td data-l="how much longer the others take" {
-                                        @for (i, (system, other, _)) in choice.ranked.iter().skip(1).enumerate() {
-                                            @if i > 0 { ", " }
-                                            (system.title()) " " (times(other / seconds))
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-                p .note {
-                    "Chip " code { "slc-256m" } ", SLC of 256 MiB in pages of 2 KiB. "
-                    "FlashLight has 16 KiB of RAM here and no page cache; " i { "mounted" } " it is behind the kernel's, as UBIFS "
-                    "and JFFS2 are, which take megabytes. For a microcontroller only FlashLight, littlefs and YAFFS2's direct "
-                    "interface come into question; for an SD card Nano-FS; on a chip of your own "
-                    code { "flashkit bench LOAD --chip NAME" } " answers for FlashLight."
-                }
-            }
-        }
-    }
 }
 
 /// Each paper's tables and figures, with what became of them.

@@ -6,8 +6,10 @@
 //! | `papers` | the papers' tables and figures, each with a verdict |
 //! | `plot` | curves and bars as SVG |
 //! | `html` | the page |
+//! | `choose` | its first screen: which file system for a load and a chip |
 //! | `table` | every number as CSV |
 
+mod choose;
 mod html;
 mod papers;
 mod plot;
