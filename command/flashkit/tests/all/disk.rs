@@ -292,7 +292,7 @@ fn a_program_has_its_journal_remapped() {
     attached.child.kill().unwrap();
     attached.child.wait().unwrap();
     umount(&here.path("n"));
-    let attached = here.start(&["attach", "--ftl", "jftl", "n.img", "n"], "ends it");
+    let attached = here.start(&["attach", "--ftl", "page", "n.img", "n"], "ends it");
     for (block, held) in [("7", "seven anew\n"), ("8", "eight\n"), ("900", "\n")] {
         assert_eq!(said(&["get", block]), held, "{block}");
     }
