@@ -35,7 +35,7 @@ pub fn section(page: &Page) -> Markup {
                     @for (i, chip) in chips.iter().enumerate() {
                         div .chip .{ "chip-" (i) } { (table(&choices, chip)) }
                     }
-                    div .chip .chip-other { (others()) }
+                    div .chip .chip-other { (others(page)) }
                 }
             }
         }
@@ -113,8 +113,17 @@ fn table(choices: &[Choice], chip: &Preset) -> Markup {
     }
 }
 
+/// What a chapter shows, with a link to it if the page has it.
+fn chapter(page: &Page, name: &str, shows: &str) -> Markup {
+    html! {
+        @if page.chapters.iter().any(|chapter| chapter.name == name) {
+            a href={ "#" (name) } { (shows) }
+        } @else { (shows) }
+    }
+}
+
 /// What there is to say where nothing was measured against peers.
-fn others() -> Markup {
+fn others(page: &Page) -> Markup {
     html! {
         div .scroll {
             table .stack {
@@ -131,22 +140,22 @@ fn others() -> Markup {
                     tr {
                         td { b { "NAND of 20 or 100 MiB, worn and dirty" } }
                         td data-l="what runs on it" { "FlashLight, UBIFS, JFFS2, YAFFS2" }
-                        td data-l="what is measured" { a href="#micro" { "wear and cleaning by the chip's state" } }
+                        td data-l="what is measured" { (chapter(page, "micro", "wear and cleaning by the chip's state")) }
                     }
                     tr {
                         td { b { "NAND with pages of 512 bytes, under a disk's file system" } }
                         td data-l="what runs on it" { "ext3 or ext4 on JFTL" }
-                        td data-l="what is measured" { a href="#jftl" { "with the journal written once, and twice" } }
+                        td data-l="what is measured" { (chapter(page, "jftl", "with the journal written once, and twice")) }
                     }
                     tr {
                         td { b { "SD card, eMMC: blocks of 512 bytes" } }
                         td data-l="what runs on it" { "Nano-FS, in 8 KB" }
-                        td data-l="what is measured" { a href="#nanofs" { "a card of class 4" } }
+                        td data-l="what is measured" { (chapter(page, "nanofs", "a card of class 4")) }
                     }
                     tr {
                         td { b { "NOR" } }
                         td data-l="what runs on it" { "a disk's file system on logdisk" }
-                        td data-l="what is measured" { a href="#logdisk" { "write loads, and the policies of cleaning" } }
+                        td data-l="what is measured" { (chapter(page, "logdisk", "write loads, and the policies of cleaning")) }
                     }
                 }
             }

@@ -188,7 +188,10 @@ fn requests(look: &Look<'_>) -> Judged {
     };
     let (small, large) = ends("journal", "s ")?;
     let (page_small, page_large) = ends("journal", "s")?;
-    let [gap_small, gap_large] = [4096.0 / small - 4096.0 / page_small, 4096.0 / large - 4096.0 / page_large];
+    let [gap_small, gap_large] = [
+        4096.0 / small - 4096.0 / page_small,
+        4096.0 / large - 4096.0 / page_large,
+    ];
     holds(
         small > 1.1 * large && gap_large > 1.1 * gap_small,
         format!(
