@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight as fl;
-use flashkit_flashlight::{FIRST_FILE, FileRef, FlashLight, Node, ROOT_DIR};
+use flashkit_flashlight::{FileRef, FlashLight, Node, ROOT_DIR};
 use flashkit_meter::Metered;
 use flashkit_nand::Nand;
 
@@ -144,14 +144,9 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
     }
 
     fn node(&self, ino: Ino) -> Result<Node> {
-        match u32::try_from(ino) {
-            Ok(dir) if dir < FIRST_FILE && dir > 0 => Ok(Node::Dir(dir)),
-            _ => self
-                .files
-                .get(&ino)
-                .map(|&f| Node::File(f))
-                .ok_or(Error::NotFound),
-        }
+        let dir = u32::try_from(ino).ok().and_then(Node::dir);
+        let file = || self.files.get(&ino).map(|&file| Node::File(file));
+        dir.or_else(file).ok_or(Error::NotFound)
     }
 
     fn dir(&self, ino: Ino) -> Result<u32> {

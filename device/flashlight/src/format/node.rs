@@ -41,6 +41,12 @@ pub enum Node {
 }
 
 impl Node {
+    /// The directory of a number that a directory may have which names lead to. There need not be
+    /// one. The directory of files found by their number is none: what is in it has no name.
+    pub fn dir(number: u32) -> Option<Node> {
+        (number > 0 && number != INDEX_DIR && number < FIRST_FILE).then_some(Node::Dir(number))
+    }
+
     /// The inode number, unique on the volume.
     pub fn ino(&self) -> u32 {
         match self {
