@@ -4,7 +4,8 @@
 //! Each round appends a record to `log` and syncs it. Some rounds append three, overwrite 4 KiB of
 //! `ring` in place and sync that, turn the log (`log` becomes `log.old`, which is replaced), clean,
 //! read an old record, or unmount and mount. What is durable is printed after the call that makes
-//! it so. After a start everything is read, and what there is is printed.
+//! it so. After a start everything is read, and what there is is printed. Before each mount the boot
+//! reader reads the log: it must find what is there after the mount.
 //!
 //! Told `forget`, it says that records are synced and does not sync them: a check that does not
 //! find this out is none.
@@ -18,6 +19,7 @@ use embedded_io::SeekFrom;
 use flashkit_firmware::board::{self, command_line, exit, print};
 use flashkit_firmware::link::{Delay, Link, Meter};
 use flashkit_firmware::stack;
+use flashkit_flashlight::boot::{Boot, Error as BootError};
 use flashkit_flashlight::{Config, Error as VolumeError, FlashLight, New};
 use flashkit_flashlight_files::{Error, File, Files, OpenOptions};
 use flashkit_spi_nand::{Idle, SpiNand, parts};
@@ -42,6 +44,7 @@ const OVERWRITE: u32 = 3;
 const READ: u32 = 4;
 const UNMOUNT: u32 = 5;
 const RENAME: u32 = 6;
+const BOOT: u32 = 7;
 
 static mut VOLUME: [u8; RAM] = [0; RAM];
 static mut BYTES: [u8; SLOT] = [0; SLOT];
@@ -105,6 +108,50 @@ fn must<T>(what: &str, result: Result<T, Problem>) -> T {
     }
 }
 
+/// The records of a log, in their order.
+struct Records(Option<(u32, u32)>);
+
+impl Records {
+    fn add(&mut self, record: &[u8], len: usize) {
+        // A write of a page or less is there or not.
+        let number = match number_of(record) {
+            Some(number) if len == RECORD && number != 0 => number,
+            _ => give_up("wrong", self.0.map_or(0, |(_, last)| last)),
+        };
+        self.0 = match self.0 {
+            None => Some((number, number)),
+            Some((first, last)) if number == last + 1 => Some((first, number)),
+            Some((_, last)) => give_up("gap", last),
+        };
+    }
+}
+
+/// The records of `log` by the boot reader: none yet, or no volume.
+#[inline(never)]
+fn look_by_boot(meter: &mut Meter, chip: &mut Chip, ram: &mut [u8]) -> Option<(u32, u32)> {
+    let open = || {
+        let mut boot = Boot::open(chip, ram)?;
+        let log = boot.find(b"log")?;
+        Ok((boot, log))
+    };
+    let (mut boot, log) = match meter.call(BOOT, open) {
+        Ok(found) => found,
+        Err(BootError::NotFormatted | BootError::NotFound) => return None,
+        Err(error) => give_up("boot", error as u32),
+    };
+    let mut records = Records(None);
+    let mut record = [0; RECORD];
+    let mut offset = 0;
+    loop {
+        match boot.read(&log, offset, &mut record) {
+            Ok(0) => return records.0,
+            Ok(len) => records.add(&record, len),
+            Err(error) => give_up("boot", error as u32),
+        }
+        offset += RECORD as u64;
+    }
+}
+
 /// Reads records of a log from its start on; says which ones it has, if any.
 #[inline(never)]
 fn look_at_log(fs: &Volume<'_>, path: &str, which: &str) -> Option<(u32, u32)> {
@@ -113,29 +160,20 @@ fn look_at_log(fs: &Volume<'_>, path: &str, which: &str) -> Option<(u32, u32)> {
         Err(Error::Volume(VolumeError::NotFound)) => return None,
         log => must("open", log),
     };
-    let mut found = None;
+    let mut found = Records(None);
     let mut record = [0; RECORD];
     loop {
         let len = must("read", log.read(&mut record));
         if len == 0 {
             break;
         }
-        // A write of a page or less is there or not.
-        let number = match number_of(&record) {
-            Some(number) if len == RECORD && number != 0 => number,
-            _ => give_up("wrong", found.map_or(0, |(_, last)| last)),
-        };
-        found = match found {
-            None => Some((number, number)),
-            Some((first, last)) if number == last + 1 => Some((first, number)),
-            Some((_, last)) => give_up("gap", last),
-        };
+        found.add(&record, len);
     }
     must("close", log.close());
-    if let Some((first, last)) = found {
+    if let Some((first, last)) = found.0 {
         print(which, &[first, last]);
     }
-    found
+    found.0
 }
 
 /// Says which numbers the pages of the ring have.
@@ -225,13 +263,19 @@ impl Board {
 
     /// From a mount to the unmount.
     #[inline(never)]
-    fn session(&mut self, fs: Volume<'_>) {
+    fn session(&mut self, fs: Volume<'_>, booted: Option<(u32, u32)>) {
         let (mut old, mut log) = (None, None);
         for (found, path, which) in [(&mut old, "log.old", "old"), (&mut log, "log", "log")] {
             *found = look_at_log(&fs, path, which);
             if let Some((_, last)) = found {
                 self.last = self.last.max(*last);
             }
+        }
+        if booted != log {
+            give_up(
+                "the boot reader says otherwise",
+                booted.map_or(0, |(_, last)| last),
+            );
         }
         let mut first = log.map_or(self.last + 1, |(first, _)| first);
         let append = OpenOptions::new().append(true).create(true);
@@ -293,12 +337,13 @@ fn main() -> ! {
     };
     let mut places = [None; 4];
     loop {
+        let booted = look_by_boot(&mut board.meter, &mut chip, ram);
         let (lent, slice, open) = (&mut chip, &mut *ram, &mut places);
         let mount = move || Files::mount(lent, slice, open, Config::default());
         match board.meter.call(MOUNT, mount) {
             Ok(fs) => {
                 print("mounted", &[stack::deepest()]);
-                board.session(fs);
+                board.session(fs, booted);
                 print("unmounted", &[]);
             }
             Err(Error::Volume(VolumeError::NotFormatted)) => {

@@ -30,7 +30,7 @@ pub struct Call {
 }
 
 /// What the image's numbers mean. The first is not the image's: mounts are told apart here.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "mount that recovers",
     "mount",
     "append 100 bytes, fsync",
@@ -38,6 +38,7 @@ const NAMES: [&str; 7] = [
     "read 100 bytes",
     "unmount",
     "rename over a file",
+    "boot reader: open and find",
 ];
 
 /// The image's number of a mount, and what stands for one that recovers here.
