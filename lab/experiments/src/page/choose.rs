@@ -27,11 +27,12 @@ pub fn section(page: &Page) -> Markup {
                 fieldset .chips {
                     legend { "My chip" }
                     @for (i, chip) in chips.iter().enumerate() {
-                        input type="radio" name="chip" id={ "chip-" (i) } checked[i == 0];
-                        label for={ "chip-" (i) } { (words(chip)) }
+                        label {
+                            input type="radio" name="chip" id={ "chip-" (i) } checked[i == 0];
+                            (words(chip))
+                        }
                     }
-                    input type="radio" name="chip" id="chip-other";
-                    label for="chip-other" { "another" }
+                    label { input type="radio" name="chip" id="chip-other"; "another" }
                     @for (i, chip) in chips.iter().enumerate() {
                         div .chip .{ "chip-" (i) } { (table(&choices, chip)) }
                     }
