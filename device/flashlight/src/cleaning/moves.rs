@@ -362,6 +362,8 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves a page of file data, if it is valid; `known` to be so, or not. For its owner `whole`
     /// of it is read, or its tag alone.
+    // What it needs of the stack is not needed below a page of metadata that moves.
+    #[inline(never)]
     fn move_data(
         &mut self,
         at: PageAddr,
@@ -523,6 +525,7 @@ impl<N: Nand> Index<'_, N> {
     ///
     /// # Errors
     /// [`Fault::Corrupt`] when that cannot be known.
+    #[inline(never)]
     fn data_owner(&mut self, at: PageAddr, whole: bool) -> Result<DataOwner, Fault> {
         let Some(form) = self.store.tags else {
             return Ok((self.search_owner(at)?, Seen::NOTHING));
