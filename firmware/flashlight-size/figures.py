@@ -28,8 +28,8 @@ PROGRAMS = {
         "FlashLight::unlink": 4_976,
     }),
     "boot": ("the boot reader of FlashLight", 25_486, {
-        "Boot::load": 1_416,
-        "Boot::follow": 2_536,
+        "Boot::load": 1_432,
+        "Boot::follow": 2_552,
         "Boot::read": 1_192,
     }),
     "spi_nand": ("the driver of SPI NAND, with the parts of Winbond", 8_110, {}),
