@@ -59,7 +59,8 @@ fn table(choices: &[Choice], chip: &Preset) -> Markup {
         x => format!("{x:.1}"),
     };
     let is_measured = chip.name == DEFAULT_PRESET;
-    let mib = u64::from(chip.page_size * chip.pages_per_block) * u64::from(chip.blocks) >> 20;
+    let bytes = u64::from(chip.page_size * chip.pages_per_block) * u64::from(chip.blocks);
+    let mib = bytes >> 20;
     html! {
         div .scroll {
             table .stack {
