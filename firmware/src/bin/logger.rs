@@ -4,8 +4,8 @@
 //! Each round appends a record to `log` and syncs it. Some rounds append three, overwrite 4 KiB of
 //! `ring` in place and sync that, turn the log (`log` becomes `log.old`, which is replaced), clean,
 //! read an old record, or unmount and mount. What is durable is printed after the call that makes
-//! it so. After a start everything is read, and what there is is printed. Before each mount the boot
-//! reader reads the log: it must find what is there after the mount.
+//! it so. After a start everything is read, and what there is is printed. Before each mount the
+//! boot reader reads the log: it must find what is there after the mount.
 //!
 //! Told `forget`, it says that records are synced and does not sync them: a check that does not
 //! find this out is none.

@@ -84,9 +84,9 @@ pub trait Disk {
     /// What the device says.
     fn flush(&mut self) -> Result<()>;
 
-    /// A transaction of a program that keeps a journal on this disk: homes hold from now on what the
-    /// journal holds, and ranges are given up. The entries are drawn in `host/disk/src/remap.rs`:
-    /// [`ENTRY`] bytes each. By default a device is [`Remapped::Unable`].
+    /// A transaction of a program that keeps a journal on this disk: homes hold from now on what
+    /// the journal holds, and ranges are given up. The entries are drawn in
+    /// `host/disk/src/remap.rs`: [`ENTRY`] bytes each. By default a device is [`Remapped::Unable`].
     ///
     /// All of it or, after a power cut, nothing. Durable when it returns, and with it all that was
     /// written before. On `jftl` it costs 8 bytes of the log for a run of up to 16 sectors; no data

@@ -14,7 +14,8 @@
 //! * All are bytes of the disk, in whole sectors.
 //! * No two homes or deallocated ranges overlap, and no home a journal's range.
 //! * All of it happens or, after a power cut, nothing; homes are mapped before ranges are given up.
-//! * A transaction has as many sectors as the log has room for ([`flashkit_jftl::Jftl::remap_max`]).
+//! * A transaction has as many sectors as the log has room for
+//!   ([`flashkit_jftl::Jftl::remap_max`]).
 
 use crate::Result;
 

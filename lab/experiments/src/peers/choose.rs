@@ -1,7 +1,7 @@
 //! Which file system for which load and chip, from what was measured.
 //!
-//! All is measured on one chip. What a file system does on another of the same geometry is the same,
-//! operation by operation; what that takes follows from the other chip's latencies and bus.
+//! All is measured on one chip. What a file system does on another of the same geometry is the
+//! same, operation by operation; what that takes follows from the other chip's latencies and bus.
 
 use flashkit_sim::{DEFAULT_PRESET, Preset, preset, presets};
 use flashkit_workload::Phase;
