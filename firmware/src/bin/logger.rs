@@ -128,27 +128,30 @@ impl Records {
 
 /// The records of `log` by the boot reader: none yet, or no volume.
 #[inline(never)]
-fn look_by_boot(meter: &mut Meter, chip: &mut Chip, ram: &mut [u8]) -> Option<(u32, u32)> {
+fn look_by_boot(board: &mut Board, chip: &mut Chip, ram: &mut [u8]) -> Option<(u32, u32)> {
     let open = || {
         let mut boot = Boot::open(chip, ram)?;
         let log = boot.find(b"log")?;
         Ok((boot, log))
     };
-    let (mut boot, log) = match meter.call(BOOT, open) {
+    let (mut boot, log) = match board.meter.call(BOOT, open) {
         Ok(found) => found,
         Err(BootError::NotFormatted | BootError::NotFound) => return None,
         Err(error) => give_up("boot", error as u32),
     };
     let mut records = Records(None);
-    let mut record = [0; RECORD];
+    // Each read moves whole pages over the bus.
+    let (many, _) = board.bytes.split_at_mut(SLOT / RECORD * RECORD);
     let mut offset = 0;
     loop {
-        match boot.read(&log, offset, &mut record) {
+        match boot.read(&log, offset, many) {
             Ok(0) => return records.0,
-            Ok(len) => records.add(&record, len),
+            Ok(len) => many[..len]
+                .chunks(RECORD)
+                .for_each(|record| records.add(record, record.len())),
             Err(error) => give_up("boot", error as u32),
         }
-        offset += RECORD as u64;
+        offset += many.len() as u64;
     }
 }
 
@@ -337,7 +340,7 @@ fn main() -> ! {
     };
     let mut places = [None; 4];
     loop {
-        let booted = look_by_boot(&mut board.meter, &mut chip, ram);
+        let booted = look_by_boot(&mut board, &mut chip, ram);
         let (lent, slice, open) = (&mut chip, &mut *ram, &mut places);
         let mount = move || Files::mount(lent, slice, open, Config::default());
         match board.meter.call(MOUNT, mount) {
