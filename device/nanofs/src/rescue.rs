@@ -9,7 +9,7 @@
 
 use flashkit_block::BlockDevice;
 
-use crate::header::{END, FILES_MAX, ID, NEXT, SALT, SEQ, SPARE};
+use crate::header::{FILES_MAX, ID, SALT};
 use crate::map::{ANY, MAPPED};
 use crate::store::{HEADER, HEADER_INIT, META_INIT};
 use crate::volume::META;
@@ -91,13 +91,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             slot += 1;
             if self.is_header(slot) {
                 valid.add(slot);
-                let end = self.number(HEADER, END).min(self.files + 2);
-                self.end = self.end.max(end);
-                if self.get(SEQ) > self.seq {
-                    self.seq = self.get(SEQ);
-                    self.spare = self.number(HEADER, SPARE);
-                    self.rotor = self.get(NEXT);
-                }
+                self.note_slots();
             }
         }
         if self.seq == 0 || self.spare >= self.end {

@@ -168,13 +168,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             }
             valid &= self.ok() && self.get(SALT) == self.salt;
             if valid {
-                let end = self.number(HEADER, END).min(self.files + 2);
-                self.end = self.end.max(end);
-                if self.get(SEQ) > self.seq {
-                    self.seq = self.get(SEQ);
-                    self.spare = self.number(HEADER, SPARE);
-                    self.rotor = self.get(NEXT);
-                }
+                self.note_slots();
                 if self.get(FLAGS) & OPEN != 0 {
                     opens = opens << 16 | slot;
                 }
@@ -198,6 +192,18 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
         // What the spare slot holds does not count.
         if opens == self.spare { 0 } else { opens }
+    }
+
+    /// Takes what the header in RAM, of any slot, says of all of them.
+    #[inline(always)]
+    pub(crate) fn note_slots(&mut self) {
+        let end = self.number(HEADER, END).min(self.files + 2);
+        self.end = self.end.max(end);
+        if self.get(SEQ) > self.seq {
+            self.seq = self.get(SEQ);
+            self.spare = self.number(HEADER, SPARE);
+            self.rotor = self.get(NEXT);
+        }
     }
 
     /// Brings a file that was open when power failed to a state that needs no second look.

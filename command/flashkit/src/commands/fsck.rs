@@ -29,8 +29,8 @@ const NOT_CHECKED: u8 = 8;
 /// told each time: nothing says what was there.
 ///
 /// Of Nano-FS a file whose header is damaged is given up, and the bitmap is made as the others ask
-/// for. Of a disk of logdisk each damaged segment, entry and
-/// lost sector is told. It cannot be repaired. A disk of jftl is not checked.
+/// for. Of a disk of logdisk each damaged segment, entry and lost sector is told. It cannot be
+/// repaired. A disk of jftl is not checked.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed or\n\

@@ -77,12 +77,15 @@ pub fn mkfs(image: &Path, card: Card, seed: u32) -> anyhow::Result<Counters> {
     Ok(cost)
 }
 
+/// The key that the volume of a card says it has.
+fn key_of(card: &CardFile) -> Result<u32, Error> {
+    key(&mut |block| card.block(block)).ok_or(Error::NotFormatted)
+}
+
 /// The volume of a card, and how many files are lost, as their headers are damaged. With such it is
 /// mounted to look at only: what is written then stays in RAM.
 fn mount_volume(card: CardFile, access: Access) -> anyhow::Result<(NanoFs<CardFile, 6>, u32)> {
-    let Some(key) = key(&mut |block| card.block(block)) else {
-        bail!(Error::NotFormatted);
-    };
+    let key = key_of(&card)?;
     let mut fs = NanoFs::new(card);
     let lost = match fs.mount(key) {
         Err(error) if !is_damage(error) => Err(error),
@@ -153,8 +156,12 @@ fn checked(fs: &NanoFs<CardFile, 6>) -> Result<Checked, String> {
 fn findings(seen: &Checked, lost: u32) -> Vec<Finding> {
     // A block that is in use and nobody's was a lost file's.
     let theirs = |block: Option<u32>| {
-        let is = |&(wrong, suits): &(u32, u8)| Some(wrong) == block && suits == 2;
-        lost > 0 && seen.wrong.iter().any(is)
+        let suits = |block| {
+            // They are in the order of their blocks, and may be very many.
+            let at = seen.wrong.binary_search_by_key(&block, |wrong| wrong.0);
+            at.map(|at| seen.wrong[at].1)
+        };
+        lost > 0 && block.is_some_and(|block| suits(block) == Ok(2))
     };
     let of_files = (lost > 0).then(|| Finding {
         place: "volume".into(),
@@ -175,12 +182,9 @@ fn findings(seen: &Checked, lost: u32) -> Vec<Finding> {
 /// ask for. What is still wrong.
 fn mend(image: &Path) -> anyhow::Result<Checked> {
     let card = patiently(|| CardFile::open(image, false))?;
-    let Some(key) = key(&mut |block| card.block(block)) else {
-        bail!(Error::NotFormatted);
-    };
+    let key = key_of(&card)?;
     let mut fs = NanoFs::<_, 6>::new(card);
-    let mended = fs.mount_damaged(key).map_err(|e| explain(&fs, e));
-    mended?;
+    fs.mount_damaged(key).map_err(|e| explain(&fs, e))?;
     let wrong = checked(&fs).map_err(anyhow::Error::msg)?.wrong;
     fs.mend(&wrong).map_err(|e| explain(&fs, e))?;
     checked(&fs).map_err(anyhow::Error::msg)

@@ -61,8 +61,8 @@ pub struct Checked {
     pub states: [u32; 4],
     /// Blocks of deleted data that are not dirty yet.
     pub trash: u32,
-    /// Blocks that the bitmap is wrong about, and the state that they must be in. Where a node is
-    /// damaged none that no file seems to name: the nodes before it are not known.
+    /// Blocks that the bitmap is wrong about, in their order, and the state that they must be in.
+    /// Where a node is damaged none that no file seems to name: the nodes before it are not known.
     pub wrong: Vec<(u32, u8)>,
 }
 
