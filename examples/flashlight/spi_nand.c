@@ -86,16 +86,25 @@ static int execute(spi_nand *nand, uint8_t code, uint32_t page, uint32_t us, int
     return locked < 0 ? locked : locked ? SPI_NAND_E_LOCKED : FLASHLIGHT_CHIP_FAILED;
 }
 
-static int nand_read(void *context, uint32_t page, uint32_t offset, uint8_t *data, size_t len,
-                     uint8_t *spare, size_t spare_len)
+/* Brings a page to the cache. The bits that the ECC has corrected, or a negative number. */
+static int page_to_cache(spi_nand *nand, uint32_t page)
 {
-    spi_nand *nand = context;
     int status = with_page(nand, 0x13, page, READ_US);
     if (status < 0)
         return status;
     int code = status >> 4 & 3;
     if (code > ECC_CORRECTED)
         return FLASHLIGHT_CHIP_UNCORRECTABLE;
+    return code ? ECC_BITS : 0;
+}
+
+static int nand_read(void *context, uint32_t page, uint32_t offset, uint8_t *data, size_t len,
+                     uint8_t *spare, size_t spare_len)
+{
+    spi_nand *nand = context;
+    int bits = page_to_cache(nand, page);
+    if (bits < 0)
+        return bits;
     int e = len ? from_cache(nand, offset, data, len) : 0;
     for (uint32_t run = 0; run < RUNS && spare_len && e >= 0; run++) {
         size_t part = spare_len < RUN_LEN ? spare_len : RUN_LEN;
@@ -103,7 +112,7 @@ static int nand_read(void *context, uint32_t page, uint32_t offset, uint8_t *dat
         spare += part;
         spare_len -= part;
     }
-    return e < 0 ? e : code ? ECC_BITS : 0;
+    return e < 0 ? e : bits;
 }
 
 /* More of the page that is in the cache since nand_read. */
@@ -135,12 +144,9 @@ static int nand_copy(void *context, uint32_t from, uint32_t to, const uint8_t *s
                      size_t spare_len)
 {
     spi_nand *nand = context;
-    int status = with_page(nand, 0x13, from, READ_US);
-    if (status < 0)
-        return status;
-    int code = status >> 4 & 3;
-    if (code > ECC_CORRECTED)
-        return FLASHLIGHT_CHIP_UNCORRECTABLE;
+    int bits = page_to_cache(nand, from);
+    if (bits < 0)
+        return bits;
     int e = enable_write(nand);
     for (uint32_t run = 0; run < RUNS && e >= 0; run++) {
         uint8_t bytes[RUN_LEN];
@@ -154,7 +160,7 @@ static int nand_copy(void *context, uint32_t from, uint32_t to, const uint8_t *s
         e = execute(nand, 0x10, to, PROGRAM_US, PROGRAM_FAILED);
     if (e == FLASHLIGHT_CHIP_FAILED)
         return FLASHLIGHT_CHIP_COPY_FAILED;
-    return e < 0 ? e : code ? ECC_BITS : 0;
+    return e < 0 ? e : bits;
 }
 
 static int nand_erase(void *context, uint32_t block)

@@ -87,7 +87,7 @@ impl Transaction {
         if let Some(at) = twice(changed) {
             return Err(format!("remap: sector {at} is changed twice"));
         }
-        if let Some(at) = both(&mut homes.clone(), &mut journals.clone()) {
+        if let Some(at) = both(homes.clone(), journals.clone()) {
             return Err(format!("remap: sector {at} is a home and the journal's"));
         }
         for ((home, count), (journal, _)) in homes.into_iter().zip(journals) {
@@ -108,8 +108,8 @@ fn twice(mut runs: Vec<(u32, u32)>) -> Option<u32> {
 }
 
 /// A sector that is in a run of both. Those of `some` do not overlap.
-fn both(some: &mut Vec<(u32, u32)>, others: &mut Vec<(u32, u32)>) -> Option<u32> {
-    for runs in [&mut *some, &mut *others] {
+fn both(mut some: Vec<(u32, u32)>, mut others: Vec<(u32, u32)>) -> Option<u32> {
+    for runs in [&mut some, &mut others] {
         runs.retain(|(_, count)| *count > 0);
         runs.sort_unstable();
     }

@@ -132,35 +132,29 @@ fn others(page: &Page) -> Markup {
                 caption { "On another chip" }
                 thead { tr { th { "my chip" } th { "what runs on it" } th { "what is measured" } } }
                 tbody {
-                    tr {
-                        td { b { "NAND of another size or page" } }
-                        td data-l="what runs on it" { "FlashLight, or ext4 on JFTL" }
-                        td data-l="what is measured" {
-                            code { "flashkit bench LOAD --chip NAME" } " for each chip of " code { "flashkit chips" }
-                        }
-                    }
-                    tr {
-                        td { b { "NAND of 20 or 100 MiB, worn and dirty" } }
-                        td data-l="what runs on it" { "FlashLight, UBIFS, JFFS2, YAFFS2" }
-                        td data-l="what is measured" { (chapter(page, "micro", "wear and cleaning by the chip's state")) }
-                    }
-                    tr {
-                        td { b { "NAND with pages of 512 bytes, under a disk's file system" } }
-                        td data-l="what runs on it" { "ext3 or ext4 on JFTL" }
-                        td data-l="what is measured" { (chapter(page, "jftl", "with the journal written once, and twice")) }
-                    }
-                    tr {
-                        td { b { "SD card, eMMC: blocks of 512 bytes" } }
-                        td data-l="what runs on it" { "Nano-FS, in 8 KB" }
-                        td data-l="what is measured" { (chapter(page, "nanofs", "a card of class 4")) }
-                    }
-                    tr {
-                        td { b { "NOR" } }
-                        td data-l="what runs on it" { "a disk's file system on logdisk" }
-                        td data-l="what is measured" { (chapter(page, "logdisk", "write loads, and the policies of cleaning")) }
-                    }
+                    (row("NAND of another size or page", "FlashLight, or ext4 on JFTL", html! {
+                        code { "flashkit bench LOAD --chip NAME" } " for each chip of " code { "flashkit chips" }
+                    }))
+                    (row("NAND of 20 or 100 MiB, worn and dirty", "FlashLight, UBIFS, JFFS2, YAFFS2",
+                        chapter(page, "micro", "wear and cleaning by the chip's state")))
+                    (row("NAND with pages of 512 bytes, under a disk's file system", "ext3 or ext4 on JFTL",
+                        chapter(page, "jftl", "with the journal written once, and twice")))
+                    (row("SD card, eMMC: blocks of 512 bytes", "Nano-FS, in 8 KB",
+                        chapter(page, "nanofs", "a card of class 4")))
+                    (row("NOR", "a disk's file system on logdisk",
+                        chapter(page, "logdisk", "write loads, and the policies of cleaning")))
                 }
             }
+        }
+    }
+}
+
+fn row(chip: &str, runs: &str, measured: Markup) -> Markup {
+    html! {
+        tr {
+            td { b { (chip) } }
+            td data-l="what runs on it" { (runs) }
+            td data-l="what is measured" { (measured) }
         }
     }
 }
