@@ -120,13 +120,10 @@ impl<N: Nand> Chip<N> {
             };
         };
         let status = self.read(at, page, &mut tag)?;
-        // With one wrong bit, mended or as it is: as a mount takes it.
         let read = tag;
-        let is_its =
-            |tag| Tag::decode(form, tag).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
         let is_it = status.is_readable()
             && Tag::check(form, &mut tag, page, self.end()).is_some()
-            && (is_its(&tag) || is_its(&read));
+            && Tag::is_of(form, &tag, &read, (ino, index));
         if is_it { Ok(()) } else { Err(Error::Damaged) }
     }
 }

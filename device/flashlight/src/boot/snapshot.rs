@@ -91,50 +91,49 @@ impl<N: Nand> Boot<'_, N> {
             let piece = Piece::on(&geo, self.b, header::used(self.b))
                 .filter(|p| p.from == parts.at && p.tableless == self.tableless)
                 .ok_or(Error::Damaged)?;
-            for run in piece.runs() {
-                for _ in 0..run.times {
-                    for &byte in run.bytes {
-                        if parts.at > STRING_MOST {
-                            return Err(Error::Damaged);
-                        }
-                        match (parts.next(byte), want) {
-                            (Part::Place(n, byte), Want::Place(k)) => {
-                                let place = n.checked_sub(4 * k).and_then(|n| places.get_mut(n));
-                                place.into_iter().for_each(|place| *place = byte);
+            piece.try_each(&mut |byte| {
+                if parts.at > STRING_MOST {
+                    return Err(Error::Damaged);
+                }
+                match (parts.next(byte), want) {
+                    (Part::Place(n, byte), Want::Place(k)) => {
+                        let place = n.checked_sub(4 * k).and_then(|n| places.get_mut(n));
+                        place.into_iter().for_each(|place| *place = byte);
+                    }
+                    (Part::Open(entry), Want::Open) => {
+                        let (block, next) = (get_u16(&entry, 0), get_u16(&entry, 2));
+                        let place = next & !OF_UPDATES;
+                        let area = match next & OF_UPDATES {
+                            0 => PARTIAL,
+                            _ if u32::from(place) >= geo.pages_per_block() => return Ok(()),
+                            _ => LogArea::Update as u16,
+                        };
+                        add(
+                            self.list,
+                            &mut self.opened,
+                            block.into(),
+                            area << 11 | place & 0x7ff,
+                        );
+                    }
+                    (Part::Deferred(_), Want::Open) => groups = true,
+                    (Part::Deferred(bytes), Want::Group(dir, hash)) => {
+                        let group = Group::first(bytes).filter(|g| g.dir() == dir);
+                        let Some(group) = group else {
+                            return Ok(());
+                        };
+                        for rec in group.records().filter(|rec| rec.hash == hash) {
+                            if !core::mem::replace(&mut groups, true) {
+                                logged.clear();
                             }
-                            (Part::Open(entry), Want::Open) => {
-                                let (block, next) = (get_u16(&entry, 0), get_u16(&entry, 2));
-                                let place = next & !OF_UPDATES;
-                                let area = match next & OF_UPDATES {
-                                    0 => PARTIAL,
-                                    _ if u32::from(place) >= geo.pages_per_block() => continue,
-                                    _ => LogArea::Update as u16,
-                                };
-                                add(
-                                    self.list,
-                                    &mut self.opened,
-                                    block.into(),
-                                    area << 11 | place & 0x7ff,
-                                );
+                            if !is_none(&rec) {
+                                logged.push(rec)?;
                             }
-                            (Part::Deferred(_), Want::Open) => groups = true,
-                            (Part::Deferred(bytes), Want::Group(dir, hash)) => {
-                                let group = Group::first(bytes).filter(|g| g.dir() == dir);
-                                let Some(group) = group else { continue };
-                                for rec in group.records().filter(|rec| rec.hash == hash) {
-                                    if !core::mem::replace(&mut groups, true) {
-                                        logged.clear();
-                                    }
-                                    if !is_none(&rec) {
-                                        logged.push(rec)?;
-                                    }
-                                }
-                            }
-                            _ => {}
                         }
                     }
+                    _ => {}
                 }
-            }
+                Ok(())
+            })?;
         }
         if !parts.is_whole() {
             return Err(Error::Damaged);

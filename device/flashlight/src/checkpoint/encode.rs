@@ -210,24 +210,19 @@ impl<N: Nand> Durable<'_, N> {
             else {
                 return Err(self.index.store.nand.damaged(at, Damaged::Table));
             };
-            for run in piece.runs() {
-                for _ in 0..run.times {
-                    for &byte in run.bytes {
-                        match parts.next(byte) {
-                            Part::Table(n, byte) => self.index.store.table.bytes[n] = byte,
-                            Part::Place(n, byte) => self.index.map.roots[n] = byte,
-                            Part::Open(entry) => self.index.store.load_partial(&entry),
-                            Part::Deferred(group) => match self.index.store.load_deferred(group) {
-                                None => {
-                                    return Err(self.index.store.nand.damaged(at, Damaged::Table));
-                                }
-                                Some(has_room) => self.index.deferred_left_out |= !has_room,
-                            },
-                            Part::Nothing => {}
-                        }
-                    }
+            piece.try_each(&mut |byte| {
+                match parts.next(byte) {
+                    Part::Table(n, byte) => self.index.store.table.bytes[n] = byte,
+                    Part::Place(n, byte) => self.index.map.roots[n] = byte,
+                    Part::Open(entry) => self.index.store.load_partial(&entry),
+                    Part::Deferred(group) => match self.index.store.load_deferred(group) {
+                        None => return Err(self.index.store.nand.damaged(at, Damaged::Table)),
+                        Some(has_room) => self.index.deferred_left_out |= !has_room,
+                    },
+                    Part::Nothing => {}
                 }
-            }
+                Ok(())
+            })?;
         }
         self.index.store.forget_open_failed();
         if !parts.is_whole() || !self.is_consistent() {

@@ -135,16 +135,23 @@ impl<'a> Piece<'a> {
         })
     }
 
-    /// The bytes of the string that it stands for, in runs: for a loop in a loop, which is shorter
-    /// code than an iterator in an iterator.
-    pub fn runs(&self) -> impl Iterator<Item = Run<'a>> + use<'a> {
-        self.runs.clone()
+    /// Hands out the bytes of the string that it stands for, until that fails. Loops are shorter
+    /// code than the iterators of [`Piece::bytes`].
+    pub fn try_each<E>(&self, each: &mut dyn FnMut(u8) -> Result<(), E>) -> Result<(), E> {
+        for run in self.runs.clone() {
+            for _ in 0..run.times {
+                for &byte in run.bytes {
+                    each(byte)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The same, one by one.
     pub fn bytes(&self) -> impl Iterator<Item = &'a u8> + use<'a> {
-        self.runs()
-            .flat_map(|run| iter::repeat_n(run.bytes, run.times))
+        let runs = self.runs.clone();
+        runs.flat_map(|run| iter::repeat_n(run.bytes, run.times))
             .flatten()
     }
 

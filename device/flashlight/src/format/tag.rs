@@ -202,6 +202,19 @@ impl Tag {
         form.on_flash(&b)
     }
 
+    /// Whether a tag that was checked is that of a page of a file, mended or as it was `read`: the
+    /// chip may have copied the page when one bit was wrong ([`Tag::encode_anew`]).
+    pub fn is_of(
+        form: Form,
+        mended: &[u8; SIZE],
+        read: &[u8; SIZE],
+        (ino, index): (u32, u32),
+    ) -> bool {
+        [mended, read].iter().any(|tag| {
+            Tag::decode(form, tag).is_some_and(|t| (t.owner.ino, t.index) == (ino, index))
+        })
+    }
+
     /// The number that the tag says, if it was given after this one: far fewer are given between
     /// two checkpoints than are told apart.
     pub fn seq_after(&self, since: u64) -> Option<u64> {

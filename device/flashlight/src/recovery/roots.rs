@@ -29,6 +29,8 @@ pub(crate) struct Leaf {
 
 impl<'r, N: Nand> Durable<'r, N> {
     /// The first of two checkpoints that say the same, when the second has led to an error.
+    // Rarely needed, and each `Start` takes much of the stack.
+    #[inline(never)]
     pub(crate) fn first_of_two(&mut self, second: &Start, e: Fault) -> Result<Start, Fault> {
         let Head { block, next } = self.anchor.leaf;
         // An unmount's second is there twice.

@@ -492,9 +492,7 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Whether a page that was read is, by its tag, a page of a file. If one bit is wrong, that is
-    /// so with it mended or as it is: the chip may have copied the page when it was wrong
-    /// ([`Tag::encode_anew`]).
+    /// Whether a page that was read is, by its tag, a page of a file.
     fn is_page(
         &mut self,
         at: PageAddr,
@@ -505,8 +503,6 @@ impl<N: Nand> Store<'_, N> {
     ) -> bool {
         let Some(form) = self.tags else { return true };
         let read = *tag;
-        let is_its =
-            |tag| Tag::decode(form, tag).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
-        self.check_tag(at, tag, data) && (is_its(tag) || is_its(&read))
+        self.check_tag(at, tag, data) && Tag::is_of(form, tag, &read, (ino, index))
     }
 }
