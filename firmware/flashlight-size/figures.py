@@ -27,9 +27,9 @@ PROGRAMS = {
         "FlashLight::write": 5_016,
         "FlashLight::unlink": 4_976,
     }),
-    "boot": ("the boot reader of FlashLight", 25_486, {
-        "Boot::load": 1_432,
-        "Boot::follow": 2_552,
+    "boot": ("the boot reader of FlashLight", 25_406, {
+        "Boot::load": 1_424,
+        "Boot::follow": 2_544,
         "Boot::read": 1_192,
     }),
     "spi_nand": ("the driver of SPI NAND, with the parts of Winbond", 8_110, {}),

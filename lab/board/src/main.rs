@@ -50,6 +50,9 @@ struct Args {
     /// Tell the image to forget syncs that it says it has made; the run fails if this goes unseen
     #[arg(long)]
     forget: bool,
+    /// Tell the image from Rust to read its log by the boot reader before each mount as well
+    #[arg(long, conflicts_with = "forget")]
+    boot: bool,
     /// Bytes of stack that the image may use
     #[arg(long, value_name = "BYTES")]
     stack: Option<u32>,
@@ -61,14 +64,19 @@ fn main() -> ExitCode {
         image: args.image,
         cuts: args.cuts,
         seed: args.seed,
-        forget: args.forget,
+        word: match (args.forget, args.boot) {
+            (true, _) => Some("forget"),
+            (_, true) => Some("boot"),
+            _ => None,
+        },
     };
     let again = format!(
-        "flashkit-board {} --cuts {} --seed {}{}",
+        "flashkit-board {} --cuts {} --seed {}{}{}",
         plan.image.display(),
         plan.cuts,
         plan.seed,
-        if plan.forget { " --forget" } else { "" }
+        if plan.word.is_some() { " --" } else { "" },
+        plan.word.unwrap_or_default()
     );
     let done = match run::run(&plan) {
         Ok(done) => done,
@@ -77,7 +85,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    if plan.forget {
+    if args.forget {
         return match done.lost {
             Some(what) => {
                 println!("syncs that were forgotten were found out: {what}");

@@ -28,7 +28,8 @@ pub struct Plan {
     pub image: PathBuf,
     pub cuts: u32,
     pub seed: u64,
-    pub forget: bool,
+    /// What the image is told.
+    pub word: Option<&'static str>,
 }
 
 /// What came of it.
@@ -197,11 +198,8 @@ impl Board<'_> {
         chip: &mut SpiNandChip<SimNand>,
         folder: &Path,
     ) -> anyhow::Result<(End, Ended)> {
-        let words: &[&str] = match self.plan.forget {
-            true => &["logger", "forget"],
-            false => &["logger"],
-        };
-        let mut emulator = Emulator::start(&self.plan.image, words, folder)?;
+        let words: Vec<&str> = ["logger"].into_iter().chain(self.plan.word).collect();
+        let mut emulator = Emulator::start(&self.plan.image, &words, folder)?;
         let beats = emulator.beats.clone();
         let begin = chip.count().bytes;
         let (mut ready, mut unknown) = (None, None);
