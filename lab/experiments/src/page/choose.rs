@@ -132,24 +132,24 @@ fn others(page: &Page) -> Markup {
                 caption { "On another chip" }
                 thead { tr { th { "my chip" } th { "what runs on it" } th { "what is measured" } } }
                 tbody {
-                    (row("NAND of another size or page", "FlashLight, or ext4 on JFTL", html! {
+                    (row("NAND of another size or page", "FlashLight, or ext4 on JFTL", &html! {
                         code { "flashkit bench LOAD --chip NAME" } " for each chip of " code { "flashkit chips" }
                     }))
                     (row("NAND of 20 or 100 MiB, worn and dirty", "FlashLight, UBIFS, JFFS2, YAFFS2",
-                        chapter(page, "micro", "wear and cleaning by the chip's state")))
+                        &chapter(page, "micro", "wear and cleaning by the chip's state")))
                     (row("NAND with pages of 512 bytes, under a disk's file system", "ext3 or ext4 on JFTL",
-                        chapter(page, "jftl", "with the journal written once, and twice")))
+                        &chapter(page, "jftl", "with the journal written once, and twice")))
                     (row("SD card, eMMC: blocks of 512 bytes", "Nano-FS, in 8 KB",
-                        chapter(page, "nanofs", "a card of class 4")))
+                        &chapter(page, "nanofs", "a card of class 4")))
                     (row("NOR", "a disk's file system on logdisk",
-                        chapter(page, "logdisk", "write loads, and the policies of cleaning")))
+                        &chapter(page, "logdisk", "write loads, and the policies of cleaning")))
                 }
             }
         }
     }
 }
 
-fn row(chip: &str, runs: &str, measured: Markup) -> Markup {
+fn row(chip: &str, runs: &str, measured: &Markup) -> Markup {
     html! {
         tr {
             td { b { (chip) } }
