@@ -1,7 +1,7 @@
 //! The kernel's requests, one function each, over [`flashkit_vfs::FileSystem`].
 //!
-//! What is not here (locks, ioctls) is
-//! answered with `ENOSYS` by the library; the kernel then does without, and does not ask again.
+//! What is not here (locks) is answered with `ENOSYS` by the library; the kernel then does without,
+//! and does not ask again.
 //!
 //! Permissions are the kernel's business (`default_permissions`). Directories are listed by plain
 //! `readdir`: `readdirplus` would read every inode of a listing that asks for names alone.
@@ -16,14 +16,14 @@ use std::time::{Duration, SystemTime};
 use flashkit_vfs::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::convert::{self, InoMap};
 use crate::state::{Effect, Inner, Shared};
-use crate::{AccessTimes, MountOptions};
+use crate::{AccessTimes, MountOptions, gc};
 
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
@@ -750,6 +750,29 @@ impl Filesystem for Bridge {
         match result {
             Ok(Some(at)) => reply.offset(at.cast_signed()),
             Ok(None) => reply.error(Errno::ENXIO),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn ioctl(
+        &self,
+        req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _flags: IoctlFlags,
+        cmd: u32,
+        in_data: &[u8],
+        _out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        let result = match cmd {
+            gc::FITRIM if !gc::may_ask(req.uid()) => Err(Errno::EPERM),
+            gc::FITRIM if self.options.read_only => Err(Errno::EROFS),
+            gc::FITRIM => self.changes(|inner| gc::serve(inner, in_data)),
+            _ => Err(Errno::ENOTTY),
+        };
+        match result {
+            Ok(answer) => reply.ioctl(0, &answer),
             Err(errno) => reply.error(errno),
         }
     }

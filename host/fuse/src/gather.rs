@@ -445,6 +445,10 @@ impl FileSystem for Gathered {
         self.fs.gc(pages)
     }
 
+    fn bytes_clean(&self) -> Option<u64> {
+        self.fs.bytes_clean()
+    }
+
     fn has_driver_failed(&self) -> bool {
         self.fs.has_driver_failed()
     }

@@ -579,6 +579,10 @@ impl FileSystem for Kept {
         self.fs.gc(pages)
     }
 
+    fn bytes_clean(&self) -> Option<u64> {
+        self.fs.bytes_clean()
+    }
+
     fn unmount(&mut self) -> Result<()> {
         self.fs.unmount()
     }

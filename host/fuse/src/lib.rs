@@ -9,6 +9,7 @@
 //! | [`options`](MountOptions) | what `-o` says |
 //! | `bridge` | one function per kernel request |
 //! | `state` | the file system behind its lock, error reporting |
+//! | `gc` | cleaning that a program asks for: the only part with `unsafe` |
 //! | `kept` | inodes that the kernel knows, with or without a name |
 //! | `convert` | numbers, times and attributes, both ways |
 //! | `log` | lines on stderr and in the system's log |
@@ -34,11 +35,12 @@
 //! assert!(outcome.is_ok());
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bridge;
 mod convert;
 mod gather;
+mod gc;
 mod kept;
 mod log;
 mod mountpoint;
@@ -50,6 +52,7 @@ mod state;
 
 use flashkit_vfs::Measured;
 
+pub use gc::ask as ask_for_cleaning;
 pub use log::Log;
 pub use options::{AccessTimes, MountFlag, MountOptions};
 #[doc(hidden)]

@@ -36,7 +36,7 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
         return Err(refuse("not a directory".into()));
     }
     let full = path.canonicalize().map_err(|error| refuse(plain(&error)))?;
-    if let Some(kind) = mounted_at(&full) {
+    if let Some(At { kind, .. }) = mounted_at(&full) {
         // The kernel may answer for its attributes long after whoever served it has gone.
         if fs::read_dir(&full).is_err_and(|error| is_dead(&error)) {
             return Err(refuse(DEAD.into()));
@@ -96,14 +96,35 @@ fn plain(error: &io::Error) -> String {
     }
 }
 
-/// The type of the file system that is mounted at exactly this path, if one is.
-pub(crate) fn mounted_at(path: &Path) -> Option<String> {
-    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+/// What is mounted somewhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    /// The file system's type.
+    pub kind: String,
+    /// Major and minor number of its device.
+    pub device: (u64, u64),
+}
+
+/// What is mounted at exactly this path, if anything is: of several the one that is seen.
+pub(crate) fn mounted_at(path: &Path) -> Option<At> {
+    listed(&fs::read_to_string("/proc/self/mountinfo").ok()?, path)
+}
+
+/// The same of a mount table.
+fn listed(table: &str, path: &Path) -> Option<At> {
     table.lines().rev().find_map(|line| {
         // id parent major:minor root mount-point options [optional...] - type source options
         let (before, after) = line.split_once(" - ")?;
-        let point = before.split(' ').nth(4)?;
-        (unescape(point) == path).then(|| after.split(' ').next().unwrap_or("?").to_owned())
+        let mut fields = before.split(' ').skip(2);
+        let (device, point) = (fields.next()?, fields.nth(1)?);
+        if unescape(point) != path {
+            return None;
+        }
+        let (major, minor) = device.split_once(':')?;
+        Some(At {
+            kind: after.split(' ').next().unwrap_or("?").to_owned(),
+            device: (major.parse().ok()?, minor.parse().ok()?),
+        })
     })
 }
 
@@ -178,6 +199,20 @@ mod tests {
         assert!(mounted_at(Path::new("/")).is_some());
         let dir = tempfile::tempdir().unwrap();
         assert!(mounted_at(&dir.path().canonicalize().unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_mount_is_told_by_its_point_and_the_last_is_seen() {
+        let table = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     40 21 0:50 / /a\\040b rw shared:1 - fuse.flashlight flash.img rw\n\
+                     41 21 0:51 / /c rw - fuse.flashlight flash.img rw\n\
+                     42 41 0:52 / /c rw - tmpfs none rw\n";
+        let at = |path| listed(table, Path::new(path)).map(|at| (at.kind, at.device));
+        assert_eq!(at("/a b"), Some(("fuse.flashlight".into(), (0, 50))));
+        assert_eq!(at("/c"), Some(("tmpfs".into(), (0, 52))));
+        assert_eq!(at("/"), Some(("ext4".into(), (8, 1))));
+        // Below a mount is not at it.
+        assert_eq!(at("/c/d"), None);
     }
 
     #[test]

@@ -585,6 +585,12 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
         self.fs.gc(pages).map_err(error)
     }
 
+    fn bytes_clean(&self) -> Option<u64> {
+        let geo = self.fs.nand().geometry();
+        let block = u64::from(geo.pages_per_block()) * u64::from(geo.page_size());
+        Some(u64::from(self.fs.free_blocks()) * block)
+    }
+
     fn patrol(&mut self) -> Result<Patrol> {
         Ok(match self.fs.patrol().map_err(error)? {
             fl::Patrol::Read => Patrol::Read,

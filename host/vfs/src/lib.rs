@@ -486,6 +486,13 @@ pub trait FileSystem {
         Ok(false)
     }
 
+    /// Bytes of the medium that are free to be written, or will be without any more cleaning: what
+    /// [`FileSystem::gc`] wins adds to them. `None`, the default: that is not known, and nobody can
+    /// ask for cleaning. No operation on the medium.
+    fn bytes_clean(&self) -> Option<u64> {
+        None
+    }
+
     /// Reads on through all that is stored, a page a call, so that what rots is noticed in time.
     /// What is to be written anew [`FileSystem::gc`] does. By default there is nothing that rots.
     fn patrol(&mut self) -> Result<Patrol> {

@@ -9,6 +9,7 @@ pub mod cp;
 pub mod demo;
 pub mod dump;
 pub mod fsck;
+pub mod gc;
 pub mod info;
 pub mod lab;
 pub mod ls;

@@ -166,6 +166,82 @@ fn mount_points_and_images_in_use_are_refused() {
     mounted.end();
 }
 
+/// Files of some pages; of each block that they fill a third stays.
+fn half_empty_blocks(at: &Path, round: usize) {
+    let file = |n: usize| at.join(format!("{round}-{n}"));
+    for n in 0..240 {
+        fs::write(file(n), vec![n as u8; 6_000]).unwrap();
+    }
+    for n in (0..240).filter(|n| n % 3 != 0) {
+        fs::remove_file(file(n)).unwrap();
+    }
+}
+
+#[test]
+fn a_mount_cleans_when_it_is_asked() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "flash.img"]);
+    let mounted = here.mount(&["-o", "no_writeback_cache", "flash.img", "flash"]);
+    // A mount cleans by itself where nothing is asked for 50 ms: then it is tried again.
+    let won = (0..20).find_map(|round| {
+        half_empty_blocks(&here.path("flash"), round % 4);
+        let won = here.json(0, &["gc", "--json", "flash"])["bytes_won"].as_u64();
+        won.filter(|won| *won > 0)
+    });
+    assert!(won.is_some_and(|won| won % (128 << 10) == 0), "{won:?}");
+    let again = here.said(0, &["gc", "flash"]);
+    assert_eq!(again, "flash: 0 B won\n");
+    for n in (0..240).step_by(3) {
+        let found = fs::read(here.path("flash").join(format!("0-{n}"))).unwrap();
+        assert_eq!(found, [n as u8; 6_000]);
+    }
+    // Below a mount is not at it.
+    fs::create_dir(here.path("flash/dir")).unwrap();
+    let why = here.complaint(1, &["gc", "flash/dir"]);
+    assert_eq!(why, "flash/dir: nothing is mounted there");
+    mounted.signal(Signal::SIGTERM);
+    let read_only = here.mount(&["-o", "ro", "flash.img", "flash"]);
+    let why = here.complaint(1, &["gc", "flash"]);
+    assert!(why.starts_with("flash: Read-only file system"), "{why}");
+    read_only.signal(Signal::SIGTERM);
+    here.said(0, &["fsck", "flash.img"]);
+}
+
+/// Where the request means that free space goes to the disk below, nothing is asked.
+#[test]
+fn what_is_no_mount_of_flashkit_is_not_asked_to_clean() {
+    let here = Place::new();
+    fs::create_dir(here.path("plain")).unwrap();
+    let why = here.complaint(1, &["gc", "plain"]);
+    assert_eq!(why, "plain: nothing is mounted there");
+    let why = here.complaint(1, &["gc", "/proc"]);
+    assert_eq!(why, "/proc: a mount of type proc, and not of flashkit");
+    if !can_mount() {
+        return;
+    }
+    // A disk, and a mount that does not show what it is, are FUSE mounts of another kind.
+    here.said(0, &["mkfs", "--chip", "micron-20m", "flash.img"]);
+    let other = here.mount(&["-o", "subtype=other", "flash.img", "flash"]);
+    let why = here.complaint(1, &["gc", "flash"]);
+    assert_eq!(
+        why,
+        "flash: a mount of type fuse.other, and not of flashkit"
+    );
+    other.signal(Signal::SIGTERM);
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let (none, flags) = (None::<&str>, nix::mount::MsFlags::empty());
+    let plain = here.path("plain");
+    nix::mount::mount(Some("none"), &plain, Some("tmpfs"), flags, none).unwrap();
+    let why = here.complaint(1, &["gc", "plain"]);
+    nix::mount::umount(&plain).unwrap();
+    assert_eq!(why, "plain: a mount of type tmpfs, and not of flashkit");
+}
+
 #[test]
 fn a_tree_survives_unmounting() {
     if !can_mount() {

@@ -134,8 +134,14 @@ impl<N: Nand> FlashLight<'_, N> {
     /// meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`]
     /// makes room before. No flash operation.
     pub fn pages_before_cleaning(&self) -> u32 {
-        let free = self.store().available() + self.store().tally.dead;
+        let free = self.free_blocks();
         free.saturating_sub(low(&self.store().geo)) * self.store().ppb()
+    }
+
+    /// Blocks that are free, or will be with the next checkpoint: what cleaning wins adds to them.
+    /// Those that are kept for a recovery do not count. No flash operation.
+    pub fn free_blocks(&self) -> u32 {
+        self.store().available() + self.store().tally.dead
     }
 
     /// The damage for which changes were lost last: a file's whose directory could not be read when

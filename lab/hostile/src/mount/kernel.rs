@@ -37,6 +37,7 @@ pub const READDIR: u32 = 28;
 pub const ACCESS: u32 = 34;
 pub const CREATE: u32 = 35;
 const DESTROY: u32 = 38;
+pub const IOCTL: u32 = 39;
 pub const BATCH_FORGET: u32 = 42;
 pub const FALLOCATE: u32 = 43;
 pub const RENAME2: u32 = 45;

@@ -255,6 +255,10 @@ impl FileSystem for Lent {
         self.ask(move |fs| fs.gc(pages))
     }
 
+    fn bytes_clean(&self) -> Option<u64> {
+        self.ask(|fs| fs.bytes_clean())
+    }
+
     fn patrol(&mut self) -> Result<Patrol> {
         self.ask(|fs| fs.patrol())
     }

@@ -2,9 +2,9 @@
 
 use super::kernel::{
     self, ACCESS, ANSWER_MAX, BATCH_FORGET, Body, CREATE, Entry, FALLOCATE, FLUSH, FORGET, FSYNC,
-    GETATTR, GETXATTR, Kernel, LINK, LISTXATTR, LOOKUP, LSEEK, MKDIR, MKNOD, OPEN, READ, READDIR,
-    READLINK, RELEASE, REMOVEXATTR, RENAME2, RMDIR, SETATTR, SETXATTR, STATFS, SYMLINK, UNLINK,
-    WRITE,
+    GETATTR, GETXATTR, IOCTL, Kernel, LINK, LISTXATTR, LOOKUP, LSEEK, MKDIR, MKNOD, OPEN, READ,
+    READDIR, READLINK, RELEASE, REMOVEXATTR, RENAME2, RMDIR, SETATTR, SETXATTR, STATFS, SYMLINK,
+    UNLINK, WRITE,
 };
 use super::model::{Known, Model, Object};
 use crate::input::STEP;
@@ -506,7 +506,8 @@ impl Player {
     }
 
     fn look(&mut self, node: u64, m: u8, a: u8) {
-        let done = match m % 3 {
+        let done = match m % 4 {
+            3 => return self.trim(node, a),
             0 => self.kernel.ask(READLINK, node, &Body::default()),
             1 => self.kernel.ask(STATFS, node, &Body::default()),
             _ => self
@@ -516,6 +517,30 @@ impl Player {
         let done = done.map(<[u8]>::len);
         if let (true, Err(error)) = (self.knows(), done) {
             Model::accept_error(error, "a look");
+        }
+    }
+
+    /// `FITRIM`, for as much as there is, for little and for nothing; and a request that is none.
+    fn trim(&mut self, node: u64, a: u8) {
+        let (len, sizes) = match a % 4 {
+            0 => (u64::MAX, 24),
+            1 => (1 << 16, 24),
+            2 => (0, 24),
+            _ => (u64::MAX, 16),
+        };
+        let command = 0xc000_5879 | sizes << 16;
+        let mut body = Body::default().u64(0).u32(0).u32(command).u64(0);
+        body = body.u32(sizes).u32(sizes).u64(0).u64(len);
+        if sizes == 24 {
+            body = body.u64(0);
+        }
+        let answer = self.kernel.ask(IOCTL, node, &body);
+        let done = answer.map(|answer| kernel::u64_at(answer, 16 + 8));
+        if self.knows() {
+            match done {
+                Ok(won) => assert!(sizes == 24 && (len > 0 || won == 0), "{won} of {len}"),
+                Err(error) => Model::accept_error(error, "cleaning"),
+            }
         }
     }
 }

@@ -425,6 +425,10 @@ impl FileSystem for Recorder {
         self.inner.gc(pages)
     }
 
+    fn bytes_clean(&self) -> Option<u64> {
+        self.inner.bytes_clean()
+    }
+
     fn unmount(&mut self) -> Result<()> {
         self.script.finish();
         self.inner.unmount()
