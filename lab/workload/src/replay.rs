@@ -180,7 +180,7 @@ fn left_of_phase(lines: &mut dyn Iterator<Item = Line>) -> (String, u64) {
     let mut left = 0;
     for line in lines {
         match line.op {
-            Op::Phase { name } => return (name, left),
+            Op::Phase { name } | Op::Mark { name } => return (name, left),
             Op::Idle { .. } => {}
             _ => left += 1,
         }
@@ -277,7 +277,7 @@ impl<'a, S: Store> Replay<'a, S> {
                 line: Some(line.clone()),
                 what,
             })?;
-            if let Op::Phase { name } = line.op {
+            if let Op::Phase { name } | Op::Mark { name } = line.op {
                 phases.push(self.phase(name, &phase_start));
                 phase_start = self.mark();
             } else if self.is_over(&start) {
@@ -399,6 +399,7 @@ impl<'a, S: Store> Replay<'a, S> {
                 self.idle_ns = self.idle_ns.saturating_add(self.store.idle(*ms)?);
             }
             Op::Phase { .. } => self.store.sync()?,
+            Op::Mark { .. } => {}
             _ => {
                 let start = self.store.clock_ns();
                 let host = Instant::now();
@@ -448,7 +449,7 @@ impl<'a, S: Store> Replay<'a, S> {
                 self.expect(|expected| expected.rename(from, to));
                 Ok(())
             }
-            Op::Idle { .. } | Op::Phase { .. } => Ok(()),
+            Op::Idle { .. } | Op::Phase { .. } | Op::Mark { .. } => Ok(()),
         }
     }
 

@@ -48,7 +48,7 @@ pub struct Stopped {
 pub struct Phase {
     /// As the trace names it.
     pub name: String,
-    /// Operations: lines other than `I` and `M`.
+    /// Operations: lines other than `I`, `M` and `P`.
     pub ops: u64,
     /// Bytes that the operations wrote and read.
     pub user_bytes: u64,

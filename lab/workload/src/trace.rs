@@ -15,6 +15,7 @@
 //! T path size        truncate
 //! I ms               idle, in flash time
 //! M name             sync, then end a phase
+//! P name             end a phase, without a sync
 //! ```
 //!
 //! Words are separated by blanks; a word that begins with `#` starts a comment. Paths are relative
@@ -71,6 +72,8 @@ pub enum Op {
     Idle { ms: u64 },
     /// Make everything durable, then end a phase.
     Phase { name: String },
+    /// End a phase without that: what follows begins at once.
+    Mark { name: String },
 }
 
 impl Op {
@@ -115,7 +118,8 @@ impl Op {
             | Op::Rmdir { path }
             | Op::Fsync { path }
             | Op::Truncate { path, .. }
-            | Op::Phase { name: path } => path.capacity() + ALLOCATION,
+            | Op::Phase { name: path }
+            | Op::Mark { name: path } => path.capacity() + ALLOCATION,
             Op::Rename { from, to } => from.capacity() + to.capacity() + 2 * ALLOCATION,
             Op::Idle { .. } => 0,
         }
@@ -149,6 +153,7 @@ impl fmt::Display for Op {
             Op::Truncate { path, size } => write!(f, "T {} {size}", Word(path)),
             Op::Idle { ms } => write!(f, "I {ms}"),
             Op::Phase { name } => write!(f, "M {name}"),
+            Op::Mark { name } => write!(f, "P {name}"),
         }
     }
 }
@@ -388,6 +393,9 @@ pub fn parse_line(text: &str) -> Result<Option<Op>, String> {
             ms: words.num("milliseconds")?,
         },
         "M" => Op::Phase {
+            name: words.next("name")?.to_owned(),
+        },
+        "P" => Op::Mark {
             name: words.next("name")?.to_owned(),
         },
         _ => return Err(format!("unknown operation `{kind}`")),

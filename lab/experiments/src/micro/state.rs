@@ -47,6 +47,8 @@ impl State {
     pub fn ops(self, chip: u64, seed: u64) -> Vec<Op> {
         let path = |name: &str| name.to_owned();
         let phase = |name: &str| Op::Phase { name: path(name) };
+        // The test begins right after, or a sync would have what is dirty erased before it.
+        let at_once = |name: &str| Op::Mark { name: path(name) };
         let fill = |name: &str, size| Op::Fill {
             path: path(name),
             size,
@@ -58,7 +60,7 @@ impl State {
                 fill("dirt", WITHOUT_END),
                 phase("fill"),
                 delete("dirt"),
-                phase("delete"),
+                at_once("delete"),
             ],
             State::Filled(mib) => vec![
                 Op::Create {
@@ -69,7 +71,7 @@ impl State {
                 fill("dirt", REGION),
                 phase("fill"),
                 delete("dirt"),
-                phase("delete"),
+                at_once("delete"),
             ],
             State::Aged(times) => {
                 let mut rng = Rng::new(seed);

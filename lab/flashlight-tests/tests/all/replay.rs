@@ -236,6 +236,32 @@ fn the_report_has_the_fields_of_the_contract() {
     );
 }
 
+/// What a phase leaves to be done is the next one's, if that begins at once.
+#[test]
+fn a_mark_ends_a_phase_without_a_sync() {
+    let programs = |mark: &str| {
+        let chip = SimNand::new(preset("micron-20m").unwrap());
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let (chip, new) = (AnyNand::new(chip), New::default());
+        let chip = any::format(chip, &mut ram, 1, &new, Config::default()).unwrap();
+        let mut fs = any::mount(chip, &mut ram, Config::default()).unwrap();
+        let text = format!("C a 2048\n{mark} made\nM end\n");
+        let lines: Vec<Line> = trace::parse(text.as_bytes()).unwrap();
+        assert_eq!(lines[1].op.to_string(), format!("{mark} made"));
+        let done = replay_fs(&mut fs, lines, options(2048)).unwrap();
+        let phases = done.report.phases.iter();
+        let found: Vec<_> = phases
+            .map(|phase| (phase.name.clone(), phase.page_programs))
+            .collect();
+        found
+    };
+    let (synced, at_once) = (programs("M"), programs("P"));
+    assert_eq!((&synced[0].0[..], &at_once[0].0[..]), ("made", "made"));
+    // The page of data alone; the inode, its directory and the rest come with the sync.
+    assert_eq!((synced[1].1, at_once[0].1), (0, 1));
+    assert_eq!(synced[0].1, at_once[0].1 + at_once[1].1);
+}
+
 #[test]
 fn generators_keep_to_their_parameters() {
     let ops: Vec<Op> = Sysbench::default().ops().collect();
