@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Name of a group of sources, and the files and folders of it, from the top of the tree.
-const GROUPS: [(&str, &[&str]); 12] = [
+const GROUPS: [(&str, &[&str]); 13] = [
     (
         "workload",
         &[
@@ -58,6 +58,16 @@ const GROUPS: [(&str, &[&str]); 12] = [
         &[
             "lab/experiments/src/logdisk/load.rs",
             "lab/experiments/src/logdisk/andrew.rs",
+        ],
+    ),
+    (
+        "lab-inside",
+        &[
+            "lab/experiments/src/inside/names.rs",
+            "lab/experiments/src/inside/serve.rs",
+            "lab/experiments/src/inside/space.rs",
+            "lab/experiments/src/inside/times.rs",
+            "lab/experiments/src/inside/watch.rs",
         ],
     ),
     (

@@ -45,6 +45,7 @@ const FILES: &[(&str, &[u8])] = &[
         "flashlight",
         include_bytes!("../../results/flashlight.json.gz"),
     ),
+    ("inside", include_bytes!("../../results/inside.json.gz")),
     ("jftl", include_bytes!("../../results/jftl.json.gz")),
     ("loads", include_bytes!("../../results/loads.json.gz")),
     ("logdisk", include_bytes!("../../results/logdisk.json.gz")),

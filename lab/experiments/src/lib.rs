@@ -1,12 +1,14 @@
 //! The papers' experiments: one module per paper, and what they have in common.
 
 pub mod code;
+pub mod inside;
 pub mod jftl;
 pub mod kept;
 pub mod logdisk;
 pub mod micro;
 pub mod nanofs;
 pub mod page;
+mod parts;
 pub mod peers;
 pub mod picture;
 pub mod report;
@@ -15,7 +17,9 @@ pub mod study;
 
 use std::path::Path;
 
+use inside::INSIDE;
 use kept::{Marks, Results};
+use nanofs::lab::NANOFS;
 use report::Report;
 
 /// How much of an experiment is run.
@@ -161,9 +165,17 @@ pub fn experiments() -> &'static [Experiment] {
             name: "nanofs",
             what: "Nano-FS on a card of class 4: mounts, throughput, kinds of lists, collector",
             source: nanofs::SOURCE,
-            pieces: nanofs::lab::pieces,
-            run: nanofs::lab::run,
-            kept: nanofs::lab::kept,
+            pieces: |_| NANOFS.pieces(),
+            run: |scale, only, results, done| NANOFS.run(scale, only, results, done),
+            kept: |results| NANOFS.kept(results),
+        },
+        Experiment {
+            name: "inside",
+            what: "what FlashLight's paper tells of its inside: names, space, remnants, cleaning on request",
+            source: inside::SOURCE,
+            pieces: |_| INSIDE.pieces(),
+            run: |scale, only, results, done| INSIDE.run(scale, only, results, done),
+            kept: |results| INSIDE.kept(results),
         },
     ]
 }

@@ -46,6 +46,15 @@ pub enum Cell {
 }
 
 impl Cell {
+    /// Its number, if it has one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Cell::Count(n) => Some(*n as f64),
+            Cell::Measure(x, _) => Some(*x),
+            Cell::None | Cell::Text(_) => None,
+        }
+    }
+
     fn json(&self) -> Value {
         match self {
             Cell::None => Value::Null,

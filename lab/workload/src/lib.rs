@@ -20,5 +20,5 @@ pub use record::Recorder;
 pub use replay::{Options, ReplayError, Replayed, replay_dir, replay_fs, replay_store};
 pub use report::{BusFigures, Phase, Purpose, Remount, Report, Stopped};
 pub use rng::Rng;
-pub use store::{Meter, Store, StoreError};
+pub use store::{FsStore, Meter, Store, StoreError};
 pub use trace::{Line, Op, TraceError};

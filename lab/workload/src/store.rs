@@ -28,6 +28,8 @@ impl fmt::Display for StoreError {
     }
 }
 
+impl std::error::Error for StoreError {}
+
 impl From<Error> for StoreError {
     fn from(error: Error) -> Self {
         StoreError::Fs(error)
@@ -153,6 +155,7 @@ pub struct FsStore<'a> {
 }
 
 impl<'a> FsStore<'a> {
+    /// One that cleans in idle time, or does not.
     pub fn new(fs: &'a mut dyn Measured, idle_gc: bool) -> Self {
         FsStore {
             fs,

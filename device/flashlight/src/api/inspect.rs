@@ -7,6 +7,7 @@ use crate::format::dirrec::{self, DirRec};
 use crate::format::extent::{
     self, Extent, FREED_MAP, FREED_RUN, REMOVED, REPLACED_MAP, REPLACED_PAGE,
 };
+use crate::format::hash::name_hash;
 use crate::format::header::{self, Bad, HEADER, Header, Kind};
 use crate::format::inode::{
     DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Inode, Stamp, Time,
@@ -75,6 +76,11 @@ pub enum Record<'a> {
     Table(TablePage<'a>),
     /// Which pages of some blocks are valid.
     Validity(ValidityPage<'a>),
+}
+
+/// What a directory of a volume has in place of a name ([`NameEntry::hash`]). No flash operation.
+pub fn hash_of_name(volume: u32, name: &[u8]) -> u32 {
+    name_hash(volume, name)
 }
 
 /// Reads a whole page, read from `at`, as what it is.

@@ -1,7 +1,5 @@
 //! Figures 2 to 8 of the paper and its footprint, from the file system on a simulated card.
 
-use std::path::Path;
-
 use anyhow::Result;
 use flashkit_nanofs::List;
 use flashkit_sim::CardTiming;
@@ -10,29 +8,10 @@ use super::collect::{Dirt, freed, idle, streams};
 use super::footprint;
 use super::measure::{MB, mounts, throughput, volume, writes};
 use super::streams::{REQUEST, Spent, prepare, run as run_streams};
-use crate::kept::{Held, Marks, Results, held_or};
-use crate::report::{Cell, Report, Table};
-use crate::study::Folder;
-use crate::{Kept, Only, Scale, code};
+use crate::parts::{Part, Parts, Rows};
+use crate::report::Cell;
 
-/// Rows of a table.
-type Rows = Vec<Vec<Cell>>;
-
-/// A table of the paper, or one beside it.
-struct Part {
-    /// As a folder names its rows.
-    id: &'static str,
-    title: &'static str,
-    columns: &'static [&'static str],
-    /// How many of the first columns are text.
-    keys: usize,
-    /// What is to be said of it.
-    note: &'static str,
-    /// Measures its rows.
-    rows: fn(bool) -> Result<Rows>,
-}
-
-const PARTS: [Part; 9] = [
+const PARTS: &[Part] = &[
     Part {
         id: "nanofs/figure-2",
         title: "Figure 2: mount time by number of files",
@@ -41,6 +20,7 @@ const PARTS: [Part; 9] = [
         note: "paper: one block is read for each file; 1,000 files of 1 MB in less than 250 ms. Files are of 1 MB here \
                too",
         rows: figure_2,
+        plot: None,
     },
     Part {
         id: "nanofs/figure-3",
@@ -57,6 +37,7 @@ const PARTS: [Part; 9] = [
         keys: 0,
         note: "paper: nominal 4 and 10 MB/s; of a block's 512 bytes 500 are the file's",
         rows: figure_3,
+        plot: None,
     },
     Part {
         id: "nanofs/figure-4",
@@ -65,6 +46,7 @@ const PARTS: [Part; 9] = [
         keys: 0,
         note: "paper: linear; 2 writes a node by its reverse list (Algorithm 1), 3 by a conventional one",
         rows: figure_4,
+        plot: None,
     },
     Part {
         id: "nanofs/figure-5",
@@ -73,6 +55,7 @@ const PARTS: [Part; 9] = [
         keys: 0,
         note: "paper: they grow as the size does",
         rows: figure_5,
+        plot: None,
     },
     Part {
         id: "nanofs/figure-6",
@@ -91,6 +74,7 @@ const PARTS: [Part; 9] = [
                one that follows an append finds none of its file's blocks in RAM, reads as many as the buffer holds, and \
                pays for saving what the other file's last block holds",
         rows: figure_6,
+        plot: None,
     },
     Part {
         id: "nanofs/figure-7",
@@ -107,6 +91,7 @@ const PARTS: [Part; 9] = [
                longest runs come first, so that a short time is used as well as a long one; where dirt is fragmented, \
                what is left for the end are the short runs",
         rows: figure_7,
+        plot: None,
     },
     Part {
         id: "nanofs/figure-8",
@@ -124,6 +109,7 @@ const PARTS: [Part; 9] = [
         note: "paper: slower than on a clean card; much slower without the collector. Its 1 s of idle time in 5 s of work \
                is scaled down with the work where that is shorter than 5 s",
         rows: figure_8,
+        plot: None,
     },
     Part {
         id: "nanofs/footprint",
@@ -142,6 +128,7 @@ const PARTS: [Part; 9] = [
                a block each for header, handles, bitmap, collector and node, and the buffer; its code lacks what a power \
                cut asks for. Ours has no block for the collector, and the node is in the buffer",
         rows: |_| Ok(footprint::rows()),
+        plot: None,
     },
     Part {
         id: "nanofs/buffers",
@@ -150,6 +137,7 @@ const PARTS: [Part; 9] = [
         keys: 0,
         note: "paper: reads gain much by a larger buffer, writes little (Figure 3)",
         rows: buffers,
+        plot: None,
     },
 ];
 
@@ -161,94 +149,19 @@ const BY_LIST: &[&str] = &[
     "ours, per node",
 ];
 
-/// Pieces of work: tables.
-pub fn pieces(_: Scale) -> u64 {
-    PARTS.len() as u64
-}
-
-fn made_by() -> String {
-    code::of(&["nanofs", "lab-nanofs", "workload"])
-}
-
-/// Runs what is asked for. A small part of the work leaves no results.
-///
-/// # Errors
-/// The file system's.
-pub fn run(
-    scale: Scale,
-    only: Only<'_>,
-    results: &Path,
-    done: &(dyn Fn(u64) + Sync),
-) -> Result<Report> {
-    let folder = (scale == Scale::Full).then(|| Folder::at(results));
-    let mut tables = Vec::new();
-    for (i, part) in (1..).zip(PARTS) {
-        if only.takes(part.title) {
-            let measure = || (part.rows)(scale == Scale::Quick);
-            let rows = held_or(folder.as_ref(), part.id, &made_by(), measure)?;
-            tables.push(part.table(rows));
-        }
-        done(i);
-    }
-    Ok(report(tables))
-}
-
-/// What there is of it.
-///
-/// # Errors
-/// A result cannot be read.
-pub fn kept(results: &Results) -> Result<Option<Kept>> {
-    let (mut marks, mut made, mut tables) = (Marks::default(), Vec::new(), Vec::new());
-    for part in PARTS {
-        if let Some(held) = results.load_as::<Held<Rows>>(part.id)? {
-            marks.note(results, part.id, &held.made, &made_by());
-            made.push(held.made);
-            tables.push(part.table(held.found));
-        }
-    }
-    if tables.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Kept {
-        report: report(tables),
-        measured: Vec::new(),
-        count: made.len(),
-        all: PARTS.len(),
-        marks,
-        made,
-    }))
-}
-
-impl Part {
-    fn table(&self, rows: Rows) -> Table {
-        Table {
-            title: self.title.into(),
-            columns: self.columns.to_vec(),
-            keys: self.keys,
-            rows,
-            notes: vec![self.note.into()],
-        }
-    }
-}
-
-fn report(tables: Vec<Table>) -> Report {
-    let notes = vec![
+/// The experiment.
+pub const NANOFS: Parts = Parts {
+    parts: PARTS,
+    code: &["nanofs", "lab-nanofs", "workload"],
+    notes: &[
         "The card's time is that of the paper's (class 4: 10.7 MB/s of reads and 4.4 MB/s of writes \
-         by single blocks, 12.1 and 5.0 MB/s by four)."
-            .into(),
+         by single blocks, 12.1 and 5.0 MB/s by four).",
         "The paper does not say what erasing takes: a write of a block that was not erased before \
-         is assumed to take twice as long, a trim 2 ms and 2 us a block."
-            .into(),
+         is assumed to take twice as long, a trim 2 ms and 2 us a block.",
         "The paper prints Figures 4 to 8 without numbers; what its text says of them stands below \
-         each."
-            .into(),
-    ];
-    Report {
-        notes,
-        tables,
-        ..Report::default()
-    }
-}
+         each.",
+    ],
+};
 
 fn mb(bytes: u64) -> Cell {
     Cell::Count(bytes / MB)

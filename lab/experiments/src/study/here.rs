@@ -9,7 +9,7 @@ use flashkit_workload::{Options, Report, replay_fs};
 use super::{Case, System};
 
 /// RAM handed to FlashLight where the chip does not need more, in bytes.
-const RAM: usize = 16_384;
+pub const RAM: usize = 16_384;
 /// Volumes are laid out in the same way every time.
 const NUMBER: u32 = 1;
 
@@ -83,7 +83,7 @@ fn yaffs2(_: &Case) -> Result<Report, String> {
 }
 
 /// A fresh volume. Formatting and mounting are not counted, but for the erase counts.
-fn flashlight<'m>(chip: &Preset, memory: &'m mut [u8]) -> Result<AnyFs<'m, 'static>, String> {
+pub fn flashlight<'m>(chip: &Preset, memory: &'m mut [u8]) -> Result<AnyFs<'m, 'static>, String> {
     let root = New {
         mode: 0o755,
         ..New::default()

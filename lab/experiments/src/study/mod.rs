@@ -15,7 +15,7 @@
 
 mod disk;
 mod guest;
-mod here;
+pub(crate) mod here;
 mod result;
 mod run;
 

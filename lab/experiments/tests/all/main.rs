@@ -1,6 +1,7 @@
 //! The experiments, and the page of their results. One program, which is linked once.
 
 mod common;
+mod inside;
 mod jftl;
 mod logdisk;
 mod nanofs;

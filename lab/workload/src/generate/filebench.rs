@@ -3,8 +3,8 @@
 //! stream of data after all that.
 //!
 //! Filebench's own choices are not known: four fifths of the files are there at first, sizes follow
-//! a gamma distribution with the shape 1.5, and a load ends after so many operations instead of a
-//! thousand seconds. Each operation on a file ends in an fsync, but for the stream.
+//! a gamma distribution with the shape 1.5. A load ends after so many operations, where nobody stops
+//! it after a thousand seconds. Each operation on a file ends in an fsync, but for the stream.
 
 use std::collections::VecDeque;
 use std::f64::consts::PI;
@@ -135,13 +135,18 @@ pub fn copy_files() -> Vec<Op> {
 
 /// 4,000 times a file comes and another goes.
 pub fn create_delete() -> Vec<Op> {
-    create_and_delete().load.ops
+    serve(FILES, 4_000)
 }
 
-fn create_and_delete() -> Tree {
+/// So many files, and so many times another goes and one comes: phases `prepare` and `serve`.
+pub fn serve(files: u64, times: u64) -> Vec<Op> {
+    create_and_delete(files, times).load.ops
+}
+
+fn create_and_delete(files: u64, times: u64) -> Tree {
     let mut tree = Tree::new(WIDTH);
-    tree.prepare(FILES);
-    for _ in 0..4_000 {
+    tree.prepare(files);
+    for _ in 0..times {
         tree.delete();
         let size = gamma(&mut tree.load.rng);
         tree.create(size);
@@ -256,7 +261,7 @@ pub fn updates(extents: u64, kib: u64) -> Vec<Op> {
 /// Files come and go, some are deleted for room, and then 64 MiB are written, 64 KiB at a time;
 /// with `pause` ms before each for cleaning.
 pub fn stream(pause: u64) -> Vec<Op> {
-    let mut tree = create_and_delete();
+    let mut tree = create_and_delete(FILES, 4_000);
     for _ in 0..FILES / 2 {
         tree.delete();
     }

@@ -1,6 +1,6 @@
 //! Generated workloads, and all that are known by name.
 
-mod filebench;
+pub mod filebench;
 mod loads;
 
 use crate::rng::Rng;

@@ -4,6 +4,7 @@
 //! draws, to explain, are not among them.
 
 mod flashlight;
+mod inside;
 mod jftl;
 mod logdisk;
 mod micro;
@@ -12,7 +13,8 @@ mod nanofs;
 use serde_json::{Value, json};
 
 use super::Chapter;
-use crate::report::{Cell, Figure, Report, Table};
+use crate::experiments;
+use crate::report::{Figure, Report, Table};
 
 /// What became of a table or figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +62,8 @@ pub struct Item {
     pub place: &'static str,
     /// What the paper says with it, in our words.
     pub what: &'static str,
-    /// What the title of ours begins with, and what runs it again: `--only` of its study.
+    /// What the title of ours begins with, and what runs it again: `--only` of its study. Of another
+    /// experiment the name stands before it.
     pub ours: &'static str,
     judge: fn(&Look<'_>) -> Judged,
 }
@@ -118,12 +121,17 @@ impl Paper {
 
     /// The command that runs a table or figure again.
     pub fn command(&self, item: &Item) -> String {
-        match item.ours {
-            "" => String::new(),
-            ours if self.by_title => {
+        let other = item.ours.split_once(' ').filter(|(name, _)| {
+            let mut experiments = experiments().iter();
+            experiments.any(|experiment| experiment.name == *name)
+        });
+        match (item.ours, other) {
+            ("", _) => String::new(),
+            (_, Some((name, title))) => format!("flashkit lab run {name} --only '{title}'"),
+            (ours, None) if self.by_title => {
                 format!("flashkit lab run {} --only '{ours}'", self.study)
             }
-            ours => format!("flashkit lab run {} --only {ours}", self.study),
+            (ours, None) => format!("flashkit lab run {} --only {ours}", self.study),
         }
     }
 
@@ -178,11 +186,7 @@ impl Look<'_> {
 /// A number of a table.
 fn number(table: &Table, row: usize, column: &str) -> Option<f64> {
     let at = table.columns.iter().position(|held| *held == column)?;
-    match table.rows.get(row)?.get(at)? {
-        Cell::Count(n) => Some(*n as f64),
-        Cell::Measure(x, _) => Some(*x),
-        Cell::None | Cell::Text(_) => None,
-    }
+    table.rows.get(row)?.get(at)?.number()
 }
 
 /// A column's numbers, those that there are.
@@ -223,11 +227,6 @@ fn better(is_better: bool, is_so: bool, found: String, cause: &str) -> Judged {
         true => Some((Verdict::Better, found)),
         false => holds(is_so, found, cause),
     }
-}
-
-/// Not testable, with the reason.
-fn untestable(why: &str) -> Judged {
-    Some((Verdict::NotTestable, why.into()))
 }
 
 /// Not measured, with what is missing.
