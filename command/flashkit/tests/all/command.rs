@@ -662,7 +662,7 @@ fn the_lab_has_a_page_of_the_results_that_are_kept() {
     let said = here.said(0, &["lab", "report", "--verdicts"]);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[..3], ["report.html", "report.csv", "report.json"]);
-    assert!(lines.last().unwrap().starts_with("all 51: "), "{said}");
+    assert!(lines.last().unwrap().starts_with("all 55: "), "{said}");
     let page = fs::read_to_string(here.path("report.html")).unwrap();
     for has in [
         "Which flash file system for my load and chip",

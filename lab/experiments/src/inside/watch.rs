@@ -150,8 +150,8 @@ impl<'m, 'c> Volume<'m, 'c> {
         pages.sum()
     }
 
-    /// Pages of data, and pages of blocks with data that nothing was written to yet: remnants, those
-    /// that are being filled among them.
+    /// Pages of data, and pages of blocks with data that nothing was written to yet: remnants,
+    /// those that are being filled among them.
     pub fn data_and_remnants(&mut self) -> anyhow::Result<(u64, u64)> {
         let held = self.states().filter_map(|(block, state)| match state {
             BlockState::Data(valid) => Some((block, valid)),

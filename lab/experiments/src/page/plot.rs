@@ -7,6 +7,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::report::{Bars, Figure};
 
+/// Labels of an axis at most: more run into each other.
+const X_LABELS: usize = 16;
 /// Size in units that are pixels on a page of this width.
 const WIDTH: u32 = 560;
 const HEIGHT: u32 = 330;
@@ -190,7 +192,7 @@ fn draw_curves(
         .build_cartesian_2d(0..last.max(1), range.axis())?;
     chart
         .configure_mesh()
-        .x_labels(figure.at.len())
+        .x_labels(figure.at.len().min(X_LABELS))
         .y_labels(range.labels())
         .x_label_formatter(&label)
         .y_label_formatter(&|place| range.label(*place))

@@ -2,9 +2,10 @@
 //! and Postmark: three loads of Filebench by its Table VII, threads, updates of files, and a
 //! stream of data after all that.
 //!
-//! Filebench's own choices are not known: four fifths of the files are there at first, sizes follow
-//! a gamma distribution with the shape 1.5. A load ends after so many operations, where nobody stops
-//! it after a thousand seconds. Each operation on a file ends in an fsync, but for the stream.
+//! Filebench's own choices are not known: four fifths of the files are there at first, sizes
+//! follow a gamma distribution with the shape 1.5. A load ends after so many operations, where
+//! nobody stops it after a thousand seconds. Each operation on a file ends in an fsync, but for
+//! the stream.
 
 use std::collections::VecDeque;
 use std::f64::consts::PI;

@@ -62,8 +62,8 @@ pub struct Item {
     pub place: &'static str,
     /// What the paper says with it, in our words.
     pub what: &'static str,
-    /// What the title of ours begins with, and what runs it again: `--only` of its study. Of another
-    /// experiment the name stands before it.
+    /// What the title of ours begins with, and what runs it again: `--only` of its study. Of
+    /// another experiment the name stands before it.
     pub ours: &'static str,
     judge: fn(&Look<'_>) -> Judged,
 }
