@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn ram_that_nobody_asked_for() {
         let chip = flashkit_sim::preset("slc-256m").unwrap();
-        for (roomy, bytes) in [(false, RAM_DEFAULT), (true, 1_096_064)] {
+        for (roomy, bytes) in [(false, RAM_DEFAULT), (true, 4_254_080)] {
             let tuning = Tuning {
                 roomy,
                 ..Tuning::from(None)
@@ -301,6 +301,6 @@ mod tests {
         }
         // More than is of use is not taken.
         let fs = in_ram(chip, Tuning::from(Some(1 << 30))).unwrap();
-        assert_eq!(fs.ram_bytes(), 1_096_064);
+        assert_eq!(fs.ram_bytes(), 4_254_080);
     }
 }

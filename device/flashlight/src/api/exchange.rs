@@ -11,7 +11,7 @@ use crate::error::{Error, Fault};
 use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_EXCHANGED, Time};
 use crate::format::names::{Spot, Which};
-use crate::format::node::{INDEX_DIR, Node};
+use crate::format::node::Node;
 use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::lookup::Found;
@@ -99,10 +99,9 @@ impl<N: Nand> Index<'_, N> {
     }
 
     fn exchange_room(&mut self, dir: u32, other_dir: u32) -> Result<(), Fault> {
-        for dir in [INDEX_DIR, dir, other_dir] {
-            self.dir_reserve(dir)?;
-        }
-        Ok(())
+        self.reserve_index(false)?;
+        self.dir_reserve(dir)?;
+        self.dir_reserve(other_dir)
     }
 
     /// Writes the record and changes the directories; then writes the second inode. When that

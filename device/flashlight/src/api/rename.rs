@@ -36,8 +36,8 @@ impl<N: Nand> FlashLight<'_, N> {
             fs.index_mut().writable()?;
             check_name(to)?;
             fs.volume.make_room()?;
-            fs.index_mut().load_dir(to_dir)?;
             let source = fs.index_mut().find(from_dir, from)?;
+            fs.index_mut().load_dir(to_dir)?;
             let target = fs.index_mut().find_or_place(to_dir, to)?;
             if no_replace && target.is_some() {
                 return Err(Fault::Exists);
@@ -60,7 +60,8 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             // Pending pages are written so that no entry moves under our hands below.
             fs.index_mut().flush_files()?;
-            for dir in [INDEX_DIR, from_dir, to_dir] {
+            fs.index_mut().reserve_index(false)?;
+            for dir in [from_dir, to_dir] {
                 fs.index_mut().dir_reserve(dir)?;
             }
             let source = fs.index_mut().find(from_dir, from)?;
@@ -150,8 +151,13 @@ impl<N: Nand> Index<'_, N> {
         Ok((kept, detached && kept.is_none()))
     }
 
-    /// Makes sure that the index directory can be changed, and takes a `new` file.
+    /// Makes sure that the index directory can be changed, and takes a `new` file. It does not come
+    /// into a slot for that, where it would push out one of the two directories of the operation,
+    /// when it had room when it left one.
     pub(crate) fn reserve_index(&mut self, new: bool) -> Result<(), Fault> {
+        if self.index_has_room && self.dir_slot(INDEX_DIR).is_none() {
+            return Ok(());
+        }
         self.dir_reserve(INDEX_DIR)?;
         let i = self.load_dir(INDEX_DIR)?;
         if new && !self.dirs[i].dir().takes_names() {
@@ -248,6 +254,8 @@ impl<N: Nand> Index<'_, N> {
         if let Some(Node::File(replaced)) = target.map(|t| t.node) {
             self.load_file(replaced)?;
         }
+        // This one stays if the index directory is brought in: its entry goes first.
+        self.load_dir(from_dir)?;
         let replaced = target.map(|t| (t.rec.target, t.rec.ptr));
         let from = (from_dir, source.rec.hash, from);
         let (entry, node) = self.record_file_move(file, from, (to_dir, to), replaced, 0, now)?;
@@ -288,6 +296,9 @@ impl<N: Nand> Index<'_, N> {
         // Pages of data and of attributes name the entry they were written under: from
         // now on that is the number's.
         let indirect = was_indirect || self.files[i].file().is_referred_to();
+        if indirect {
+            self.load_dir(INDEX_DIR)?;
+        }
         let mut view = self.files[i].file_mut();
         let by_number = if indirect { FLAG_INDIRECT } else { 0 };
         view.set_flags(flags | by_number | more);

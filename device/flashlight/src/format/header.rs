@@ -23,6 +23,8 @@ use flashkit_nand::PageAddr;
 
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 32;
+/// Where the kind is.
+pub(crate) const KIND: usize = 6;
 /// Where the sequence number is.
 pub(crate) const SEQ: usize = 8;
 /// Where the page is that it replaces.
@@ -151,7 +153,7 @@ pub(crate) fn seal_as(
     prev: PageAddr,
 ) {
     put_u16(page, 4, MAGIC);
-    page[6] = kind as u8;
+    page[KIND] = kind as u8;
     page[7] = version;
     put_u64(page, SEQ, seq);
     put_u32(page, 16, at.0);

@@ -13,7 +13,7 @@ use crate::format::area::LogArea;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
 use crate::format::hash::ino_hash;
-use crate::format::header::Kind;
+use crate::format::header::{KIND, Kind};
 use crate::format::inode::{
     DirMut, DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView,
     MODE_DIR, Time,
@@ -314,9 +314,7 @@ impl<N: Nand> Index<'_, N> {
             self.touch_dir(i);
             return Ok(i);
         }
-        let i = self.dirs.least_recent();
-        self.save_dir(i)?;
-        self.dirs[i].clear();
+        let i = self.spare_dir_slot()?;
         let at = self.map_get(ino)?;
         if at.is_none() {
             return Err(Fault::NotFound);
@@ -518,7 +516,7 @@ impl<N: Nand> Index<'_, N> {
         // An inode in the scratch page is current: what replaces it takes it from there.
         let at = self.store.scratch_holds.metadata();
         if at.is_some()
-            && self.scratch[6] == Kind::File as u8
+            && self.scratch[KIND] == Kind::File as u8
             && FileView::on(&*self.scratch).ino() == node.ino
         {
             return Ok(at);
@@ -701,6 +699,9 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn spare_dir_slot(&mut self) -> Result<DirSlot, Fault> {
         let i = self.dirs.least_recent();
         self.save_dir(i)?;
+        if self.dirs[i].ino == INDEX_DIR {
+            self.index_has_room = self.dirs[i].dir().has_room_for_more();
+        }
         self.dirs[i].clear();
         Ok(i)
     }

@@ -46,7 +46,15 @@ impl DirView<'_> {
         let log = 32 * dirrec::SIZE + tree::SLACK;
         NAME + NAME_MAX + POINTER * self.pointers() + log <= self.0.len()
     }
+
+    /// Whether it takes names, and what [`Index::dir_reserve`] makes sure of.
+    pub(crate) fn has_room_for_more(&self) -> bool {
+        self.takes_names() && self.room() >= RESERVE + tree::SLACK
+    }
 }
+
+/// What an operation adds to the log of a directory at most, in bytes.
+const RESERVE: usize = 6 * dirrec::SIZE;
 
 /// Names of one hash that a directory takes. Half a hash map: so a full one can be
 /// split between two hashes.
@@ -68,7 +76,7 @@ pub(crate) enum Removal {
 impl<N: Nand> Index<'_, N> {
     /// Makes sure that a few records can be added to a directory without anything being written.
     pub(crate) fn dir_reserve(&mut self, dir: u32) -> Result<(), Fault> {
-        self.dir_room(dir, 6 * dirrec::SIZE).map(|_| ())
+        self.dir_room(dir, RESERVE).map(|_| ())
     }
 
     /// The pointer to the hash map page that covers a hash, if the directory has any, and the hash

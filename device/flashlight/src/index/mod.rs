@@ -68,6 +68,8 @@ pub(crate) struct Index<'r, N: Nand> {
     pub deferred_left_out: bool,
     /// Files in the index directory that have no name any more.
     pub orphans: u32,
+    /// The index directory, which is in no slot, has room for what an operation adds.
+    pub index_has_room: bool,
     /// Whether the last file written was small.
     pub small_files: bool,
     /// How many files write in turn, each in a block of its own, times [`placement::INTERLEAVED`].
@@ -120,6 +122,7 @@ impl<'r, N: Nand> Index<'r, N> {
             deferred_since: false,
             deferred_left_out: false,
             orphans: 0,
+            index_has_room: false,
             small_files: false,
             interleaved: 0,
             read_only,

@@ -7,7 +7,7 @@
 
 use crate::error::Fault;
 use crate::format::area::LogArea;
-use crate::format::header::{Header, Kind};
+use crate::format::header::{Header, KIND, Kind};
 use crate::format::mappage::MapPage;
 use crate::index::Index;
 use crate::index::tree::{MapKind, MapTarget};
@@ -65,7 +65,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Reads a metadata page into the scratch page, unless it is there already.
     pub(crate) fn load_scratch(&mut self, at: PageAddr, kind: Kind) -> Result<(), Fault> {
-        if self.store.scratch_holds.is(at) && self.scratch[6] == kind as u8 {
+        if self.store.scratch_holds.is(at) && self.scratch[KIND] == kind as u8 {
             return Ok(());
         }
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);

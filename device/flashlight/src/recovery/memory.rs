@@ -62,15 +62,15 @@ pub const fn ram_to_level(geo: &Geometry) -> usize {
 
 /// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of
 /// the dirty list, up to an entry for each of 4,096 blocks: cleaning then knows which pages are
-/// valid without reading the others' tags. What the list does not need keeps up to 512 metadata
-/// pages, which are then not read again; a tenth, up to 6 KiB, keeps names of directories, for
-/// paths. 1,096,064 for 2,048 blocks of 64 pages of 2 KiB, 37,248 of them without room for the
-/// pages beside a whole list. Most of the gain is there with 65,536.
+/// valid without reading the others' tags. What the list does not need keeps up to 2,048 metadata
+/// pages, up to 4 MiB of them or 512 pages, which are then not read again; a tenth, up to 6 KiB,
+/// keeps names of directories, for paths. 4,254,080 for 2,048 blocks of 64 pages of 2 KiB, 37,248
+/// of them without room for the pages beside a whole list. Most of the gain is there with 65,536.
 pub const fn ram_useful(geo: &Geometry) -> usize {
     let more = dirty_blocks(geo).saturating_sub(dirty::ENTRIES);
     ram_to_level(geo)
         + more * dirty::entry_size(geo.pages_per_block())
-        + pages::MOST * pages::room_for_one(geo.page_size())
+        + pages::most(geo.page_size()) * pages::room_for_one(geo.page_size())
         + KNOWN_DIRS_MOST
 }
 

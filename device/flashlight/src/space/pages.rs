@@ -17,18 +17,34 @@
 //!   which read past this (`Store::read_meta`); walks, during which nothing is kept; and
 //!   repairs, which drop all first.
 //!
-//! FileInodes are not kept. There are as many as files, most are read once to be brought into a
-//! slot, and they would push out the maps, of which each serves many files or pages. An extent map
-//! that has just been written is the first to go: its turn comes after that of many others.
+//! FileInodes are kept only where there is room that nothing else has taken, and are the first to
+//! go: there are as many as files, and most are read once to be brought into a slot, where each map
+//! serves many files or pages. So is an extent map that has just been written: its turn comes
+//! after that of many others.
 
-use crate::format::header::Kind;
+use crate::format::header::{KIND, Kind};
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::PageAddr;
 
-/// Pages kept at most: they are searched from the first on.
-pub(crate) const MOST: usize = 512;
+/// Pages kept at most, of 4 MiB where that is less, but not below 512: they are searched from the
+/// first on.
+pub(crate) const fn most(page_size: u32) -> usize {
+    let pages = (4 << 20) / page_size as usize;
+    if pages < 512 {
+        512
+    } else if pages > 2048 {
+        2048
+    } else {
+        pages
+    }
+}
+
 /// Bytes of an entry.
 const ENTRY: usize = 8;
+/// The age that makes a page go before those that have been used.
+const OLD: u32 = u32::MAX / 4;
+/// And that of a FileInode, which goes before these.
+const OF_FILE: u32 = u32::MAX / 2;
 
 /// Bytes that a page takes, with its entry.
 pub(crate) const fn room_for_one(page_size: u32) -> usize {
@@ -37,7 +53,11 @@ pub(crate) const fn room_for_one(page_size: u32) -> usize {
 
 /// Bytes of the entries for as many pages as `bytes` have room for with them.
 pub(crate) fn entries_size(bytes: usize, page_size: u32) -> usize {
-    ENTRY * (bytes / room_for_one(page_size)).min(MOST)
+    ENTRY * (bytes / room_for_one(page_size)).min(most(page_size))
+}
+
+fn is_of_file(page: &[u8]) -> bool {
+    page[KIND] == Kind::File as u8
 }
 
 /// Which pages are kept, in the caller's RAM. The pages are elsewhere: `room` in what follows.
@@ -95,12 +115,12 @@ impl<'r> Pages<'r> {
     /// A page that is kept goes before those that have been used.
     pub fn set_old(&mut self, at: PageAddr) {
         if let Some(i) = self.find(at) {
-            put_u32(
-                self.entries,
-                ENTRY * i + 4,
-                self.tick.wrapping_sub(u32::MAX / 2),
-            );
+            self.make_old(i, OLD);
         }
+    }
+
+    fn make_old(&mut self, i: usize, age: u32) {
+        put_u32(self.entries, ENTRY * i + 4, self.tick.wrapping_sub(age));
     }
 
     /// How long a page has not been used; an empty place was never.
@@ -114,16 +134,20 @@ impl<'r> Pages<'r> {
     /// A page, if it is kept. It counts as used now.
     pub fn get<'p>(&mut self, room: &'p [u8], at: PageAddr) -> Option<&'p [u8]> {
         let i = self.find(at)?;
-        self.set(i, at);
         let from = room.len() - self.page_size * (i + 1);
-        Some(&room[from..from + self.page_size])
+        let page = &room[from..from + self.page_size];
+        self.set(i, at);
+        if is_of_file(page) {
+            self.make_old(i, OF_FILE);
+        }
+        Some(page)
     }
 
     /// Keeps a page, for the one used least recently when there is no place for both. One shorter
     /// than a page is followed by what a program leaves erased.
     /// The last `tail` bytes of the room are taken.
     pub fn put(&mut self, (room, tail): (&mut [u8], usize), at: PageAddr, kind: Kind, page: &[u8]) {
-        if !self.ready || matches!(kind, Kind::File | Kind::Table | Kind::Validity) {
+        if !self.ready || matches!(kind, Kind::Table | Kind::Validity) {
             return;
         }
         let places = self.len().min(room.len() / self.page_size);
@@ -132,11 +156,17 @@ impl<'r> Pages<'r> {
         let Some(i) = self.find(at).or_else(oldest) else {
             return;
         };
+        if kind == Kind::File && self.age(i) < OF_FILE {
+            return;
+        }
         let from = room.len() - self.page_size * (i + 1);
         let (written, rest) = room[from..from + self.page_size].split_at_mut(page.len());
         written.copy_from_slice(page);
         rest.fill(0xff);
         self.set(i, at);
+        if kind == Kind::File {
+            self.make_old(i, OF_FILE);
+        }
     }
 
     /// Drops the pages that are not in the last `room` bytes.
@@ -237,8 +267,36 @@ mod tests {
         let mut whole = [0xff; SIZE];
         whole[..2].copy_from_slice(&[1, 2]);
         assert_eq!(pages.get(&room, PageAddr(7)), Some(&whole[..]));
-        pages.put((&mut room, 0), PageAddr(8), Kind::File, &[0; SIZE]);
-        assert_eq!(kept(&pages), [7], "FileInodes are not kept");
+        pages.put((&mut room, 0), PageAddr(8), Kind::Table, &[0; SIZE]);
+        assert_eq!(kept(&pages), [7], "the block table is read past this");
+    }
+
+    #[test]
+    fn inodes_of_files_take_what_nothing_else_has() {
+        let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE]);
+        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        pages.begin();
+        let file = |pages: &mut Pages<'_>, room: &mut [u8], at: u32| {
+            let page = [Kind::File as u8; SIZE];
+            pages.put((room, 0), PageAddr(at), Kind::File, &page);
+        };
+        put(&mut pages, &mut room, 1);
+        for at in [20, 21] {
+            file(&mut pages, &mut room, at);
+        }
+        assert!(pages.get(&room, PageAddr(20)).is_some());
+        file(&mut pages, &mut room, 22);
+        assert_eq!(kept(&pages), [1, 20, 22], "21 was not used as late as 20");
+        assert!(pages.get(&room, PageAddr(20)).is_some());
+        for at in [2, 3] {
+            put(&mut pages, &mut room, at);
+        }
+        file(&mut pages, &mut room, 23);
+        assert_eq!(
+            kept(&pages),
+            [1, 2, 3],
+            "those of files go first, used or not"
+        );
     }
 
     #[test]

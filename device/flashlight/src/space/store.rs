@@ -10,7 +10,7 @@
 use crate::config::Config;
 use crate::error::{Damaged, Fault};
 use crate::format::area::{Head, LogArea, UPDATE};
-use crate::format::header::{self, Header, Kind};
+use crate::format::header::{self, Header, KIND, Kind};
 use crate::format::limits::RETIRING;
 use crate::format::mappage::Owner;
 use crate::format::tag::{self, Form, Tag};
@@ -216,7 +216,7 @@ impl<N: Nand> Store<'_, N> {
     /// The metadata page at a place, if it is kept in RAM ([`crate::space::pages`]).
     pub fn kept(&mut self, at: PageAddr, kind: Kind) -> Option<&[u8]> {
         let page = self.nand.pages.get(self.dirty.spare(), at)?;
-        (page[6] == kind as u8).then_some(page)
+        (page[KIND] == kind as u8).then_some(page)
     }
 
     /// Gets a metadata page that must be of one kind. One read, unless the page is kept in RAM:

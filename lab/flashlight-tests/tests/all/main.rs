@@ -24,6 +24,7 @@ mod paper;
 mod patrol;
 mod recovery;
 mod removals;
+mod renames;
 mod repair;
 mod replay;
 mod room;
