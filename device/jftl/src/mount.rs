@@ -221,7 +221,20 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.count_free();
         // The next cut may come before the next write.
         self.prepare()?;
+        self.shorten_list()?;
         Ok(true)
+    }
+
+    /// Each mount that is cut takes a block for the page that it repeats, and gives none back. What
+    /// is not needed any more goes from the list here, while there is room in it: an anchor, and a
+    /// page that names it, or it does not count after the next cut.
+    fn shorten_list(&mut self) -> Result<(), Error<N::Error>> {
+        let is_long = self.log.len + self.lay.log_ahead > self.lay.log_list();
+        if is_long && self.log_droppable() > 0 {
+            self.anchor()?;
+            self.commit()?;
+        }
+        Ok(())
     }
 
     /// Blocks of the log and of the anchors, whatever the table says of them.
