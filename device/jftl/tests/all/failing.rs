@@ -12,12 +12,24 @@ use flashkit_sim::{
 };
 
 /// Fails the erases with the given numbers, and the programs.
-struct Failing {
-    nand: SimNand,
+pub struct Failing {
+    pub nand: SimNand,
     erases: Range<u64>,
     programs: Range<u64>,
-    erased: u64,
+    pub erased: u64,
     programmed: u64,
+}
+
+impl Failing {
+    pub fn new(nand: SimNand, erases: Range<u64>, programs: Range<u64>) -> Failing {
+        Failing {
+            nand,
+            erases,
+            programs,
+            erased: 0,
+            programmed: 0,
+        }
+    }
 }
 
 impl Nand for Failing {
@@ -83,13 +95,7 @@ fn sessions(
 ) -> Option<(u64, u64)> {
     let (nand, mut model) = start.clone();
     let id = format!("erases {erases:?}, programs {programs:?}");
-    let mut nand = Failing {
-        nand,
-        erases,
-        programs,
-        erased: 0,
-        programmed: 0,
-    };
+    let mut nand = Failing::new(nand, erases, programs);
     let sectors = setup().sectors();
     for round in 0..3 {
         let mut ram = setup().ram();
@@ -225,13 +231,7 @@ fn a_failure_in_a_mount_after_cuts_does_not_end_the_disk() {
 /// Mounts a copy, where some erases and programs fail; how many there were. It is whole.
 fn mounted(chip: &SimNand, erases: Range<u64>, programs: Range<u64>, id: &str) -> (u64, u64) {
     let id = format!("{id}, erases {erases:?}, programs {programs:?}");
-    let mut nand = Failing {
-        nand: chip.clone(),
-        erases,
-        programs,
-        erased: 0,
-        programmed: 0,
-    };
+    let mut nand = Failing::new(chip.clone(), erases, programs);
     let mut ram = setup().ram();
     let disk = Jftl::mount(&mut nand, &mut ram).unwrap_or_else(|e| panic!("{id}: {e:?}"));
     assert_eq!(disk.damage(), None, "{id}");

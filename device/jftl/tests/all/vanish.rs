@@ -3,7 +3,8 @@
 //! was written since. `FLASHKIT_FULL=1` has more of them; a failure prints a seed, and
 //! `FLASHKIT_REPLAY=seed` repeats it.
 
-use crate::common::{Model, Op, Setup, run, script, seeds, starts};
+use crate::common::{Model, Op, SETUPS, Setup, apply, run, script, seeds, starts};
+use crate::failing::Failing;
 use flashkit_jftl::{Error, Jftl};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, CutError, EraseTear, Metered, PowerCut, Rng, Rot, SimNand, Tear};
@@ -179,5 +180,45 @@ fn what_a_mount_has_seen_and_lost_is_not_taken_for_what_came_after() {
     for seed in seeds(1_000) {
         let (setup, start) = &starts[seed as usize % starts.len()];
         case(*setup, start, seed);
+    }
+}
+
+/// A disk whose log has passed over a block that could not be erased, and has a page behind it that
+/// was flushed. Nothing: there was no such erase.
+fn behind_a_bad_block(setup: Setup, erase: u64) -> Option<Left> {
+    let mut nand = Failing::new(setup.formatted(), erase..erase + 1, 0..0);
+    let mut model = Model::new(setup.sectors());
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(&mut nand, &mut ram).unwrap();
+    for op in writes(1, 200) {
+        model.begin(&op);
+        apply(&mut disk, &op).unwrap();
+        model.end(&op);
+        // If it was in a flush, it was that of a block for the log.
+        if disk.nand().erased >= erase && op == Op::Flush {
+            break;
+        }
+    }
+    drop(disk);
+    let left = Left {
+        chip: nand.nand,
+        model,
+        torn: Vec::new(),
+    };
+    (nand.erased >= erase).then_some(left)
+}
+
+/// The page that was flushed is the only one that is complete, until a mount has repeated it.
+#[test]
+fn a_page_behind_a_bad_block_is_not_erased_before_it_is_repeated() {
+    for setup in SETUPS {
+        for erase in 1..12 {
+            let Some(start) = behind_a_bad_block(setup, erase) else {
+                break;
+            };
+            for seed in seeds(100) {
+                case(setup, &start, seed);
+            }
+        }
     }
 }
