@@ -53,14 +53,19 @@ impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn find_end(&mut self) -> Result<Option<End>, Error<N::Error>> {
         let mut last = None;
         let mut has_others = false;
+        // The anchor that the block before names. Those behind it were begun later, and name no
+        // older one: what does is left from before.
+        let mut name = 0;
         for i in 0..self.log.len {
-            let Some(header) = self.load_log_page(i, 0)? else {
+            let header = self.load_log_page(i, 0)?;
+            let Some(header) = header.filter(|h| !Anchor::is_older(h.anchor, name)) else {
                 let header = Header::parse(self.volume, self.ram.scratch);
                 has_others |= header.is_some_and(|header| self.is_of(&header, i));
                 self.nothing_behind(i, 0, 0)?;
                 continue;
             };
             self.begin_block(i, header.seq);
+            name = header.anchor;
             last = Some(i);
         }
         let Some(at) = last else {

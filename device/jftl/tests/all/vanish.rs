@@ -222,3 +222,52 @@ fn a_page_behind_a_bad_block_is_not_erased_before_it_is_repeated() {
         }
     }
 }
+
+/// A short history of mounts and sessions that are cut, where what a cut leaves of a page can be
+/// read so many times and then no more: often it goes while a mount looks for the log's end.
+fn history(setup: Setup, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut chip = setup.formatted();
+    let mut model = Model::new(setup.sectors());
+    // Mounts in a row that did not come to their end.
+    let mut cut_mounts = 0;
+    for round in 0..24 {
+        let after = match rng.below(3) {
+            _ if cut_mounts == 4 => 60,
+            0 => 5 + rng.below(20),
+            _ => rng.below(6),
+        };
+        cut_mounts += 1;
+        let cut = Cut {
+            after,
+            program: Tear::Unstable {
+                reads: 1 + rng.below(40) as u32,
+            },
+            erase: [EraseTear::NotBegun, EraseTear::Partial][rng.below(2) as usize],
+            seed: round,
+        };
+        let ops = writes(1 + 100 * round as u32, 20);
+        let id = format!("FLASHKIT_REPLAY={seed} ({}), round {round}", setup.name);
+        let mut nand = PowerCut::new(chip, cut);
+        let mut ram = setup.ram();
+        let ran = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
+            assert_eq!(disk.damage(), None, "{id}");
+            cut_mounts = 0;
+            (model.compare(&mut disk, true)).unwrap_or_else(|e| panic!("{id}: {e}"));
+            run(&mut disk, &mut model, &ops)
+        });
+        if let Err(e) = ran
+            && !matches!(e, Error::Flash(CutError::PowerOff))
+        {
+            panic!("{id}: {e:?}");
+        }
+        chip = nand.into_inner();
+    }
+}
+
+#[test]
+fn a_page_that_goes_while_it_is_looked_for_takes_no_other_with_it() {
+    for seed in seeds(600) {
+        history(SETUPS[seed as usize % 2], seed);
+    }
+}
