@@ -199,7 +199,6 @@ fn behind_a_bad_block(setup: Setup, erase: u64) -> Option<Left> {
             break;
         }
     }
-    drop(disk);
     let left = Left {
         chip: nand.nand,
         model,
@@ -237,7 +236,7 @@ fn history(setup: Setup, seed: u64) {
             0 => 5 + rng.below(20),
             _ => rng.below(6),
         };
-        cut_mounts += 1;
+        let mut is_mounted = false;
         let cut = Cut {
             after,
             program: Tear::Unstable {
@@ -252,7 +251,7 @@ fn history(setup: Setup, seed: u64) {
         let mut ram = setup.ram();
         let ran = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
             assert_eq!(disk.damage(), None, "{id}");
-            cut_mounts = 0;
+            is_mounted = true;
             (model.compare(&mut disk, true)).unwrap_or_else(|e| panic!("{id}: {e}"));
             run(&mut disk, &mut model, &ops)
         });
@@ -261,6 +260,7 @@ fn history(setup: Setup, seed: u64) {
         {
             panic!("{id}: {e:?}");
         }
+        cut_mounts = if is_mounted { 0 } else { cut_mounts + 1 };
         chip = nand.into_inner();
     }
 }
