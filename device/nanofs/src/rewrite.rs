@@ -83,8 +83,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
     }
 
-    /// Brings nodes home; their second blocks are dirty then, in the bitmap. A damaged one goes home
-    /// as that: it is in the way of nothing but of those who read it.
+    /// Brings nodes home; their second blocks are dirty then, in the bitmap. A damaged one goes
+    /// home as that: it is in the way of who reads it alone.
     #[inline(always)]
     pub(crate) fn bring_home(&mut self) {
         let mut i = 0;
