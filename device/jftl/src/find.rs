@@ -277,7 +277,10 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Finds the newest anchor that counts and the last page that does, and leaves this in the
     /// scratch page. Nothing: what a cut has left has changed in between.
-    pub(crate) fn find_log(&mut self) -> Result<Option<End>, Error<N::Error>> {
+    ///
+    /// An older anchor may see less of the log because a page has gone since a newer one was tried;
+    /// then another try sees it no more. `is_first`: there is another.
+    pub(crate) fn find_log(&mut self, is_first: bool) -> Result<Option<End>, Error<N::Error>> {
         let mut search = Search::Newest;
         // The last page by newer ones.
         let mut last = 0;
@@ -287,6 +290,7 @@ impl<N: Nand> Jftl<'_, N> {
             }
             match self.find_end() {
                 Ok(None) => return Ok(None),
+                Ok(Some(end)) if end.last < last && is_first => return Ok(None),
                 // An old one: another that counted has been lost, or had to make room.
                 Ok(Some(end)) if end.last < last => break,
                 Ok(Some(end)) if !end.is_named => last = end.last,

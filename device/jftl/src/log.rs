@@ -101,7 +101,13 @@ impl<N: Nand> Jftl<'_, N> {
         let status = nand.program(at, &bytes[..HEADER + len], &[])?;
         self.stats.log_pages += 1;
         if status == OpStatus::Failed {
-            self.note_failing(block);
+            if self.log.page == 0 {
+                // It holds no page, and must not take another's place in the list.
+                self.mark_bad(block)?;
+                self.log.at = self.log.at.wrapping_sub(1);
+            } else {
+                self.note_failing(block);
+            }
             self.log.page = self.lay.pages;
             return Ok(false);
         }

@@ -132,9 +132,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
         // The page that a cut has hit may go between two reads; then the one before is the last,
         // and nothing is missing.
         let mut seen = None;
-        for _ in 0..4 {
+        for turn in 0..8 {
             disk.forget();
-            let damage = match disk.try_mount() {
+            let damage = match disk.try_mount(turn == 0) {
                 Ok(true) => return Ok(disk),
                 Ok(false) => continue,
                 Err(Error::Damaged { what, page }) => Damage::Page { what, page },
@@ -165,8 +165,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     /// Whether the log's end stayed what it was.
-    fn try_mount(&mut self) -> Result<bool, Error<N::Error>> {
-        let Some(end) = self.find_log()? else {
+    fn try_mount(&mut self, is_first: bool) -> Result<bool, Error<N::Error>> {
+        let Some(end) = self.find_log(is_first)? else {
             return Ok(false);
         };
         let header = end.header;
@@ -221,7 +221,20 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.count_free();
         // The next cut may come before the next write.
         self.prepare()?;
+        self.shorten_list()?;
         Ok(true)
+    }
+
+    /// Each mount that is cut takes a block for the page that it repeats, and gives none back. What
+    /// is not needed any more goes from the list here, while there is room in it: an anchor, and a
+    /// page that names it, or it does not count after the next cut.
+    fn shorten_list(&mut self) -> Result<(), Error<N::Error>> {
+        let is_long = self.log.len + self.lay.log_ahead > self.lay.log_list();
+        if is_long && self.log_droppable() > 0 {
+            self.anchor()?;
+            self.commit()?;
+        }
+        Ok(())
     }
 
     /// Blocks of the log and of the anchors, whatever the table says of them.

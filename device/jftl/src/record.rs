@@ -289,6 +289,12 @@ impl Anchor {
         let above = (name >> 16).wrapping_sub(seq) & 0xFFFF;
         if above < 0x8000 { above } else { 0 }
     }
+
+    /// Whether of two names the first is that of an older anchor. 0 is none: pages of programs that
+    /// wrote no names have it.
+    pub fn is_older(name: u32, other: u32) -> bool {
+        name != 0 && other != 0 && Self::number_above(other, name >> 16) > 0
+    }
 }
 
 #[cfg(test)]

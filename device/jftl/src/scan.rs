@@ -53,14 +53,19 @@ impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn find_end(&mut self) -> Result<Option<End>, Error<N::Error>> {
         let mut last = None;
         let mut has_others = false;
+        // The anchor that the block before names. Those behind it were begun later, and name no
+        // older one: what does is left from before.
+        let mut name = 0;
         for i in 0..self.log.len {
-            let Some(header) = self.load_log_page(i, 0)? else {
+            let header = self.load_log_page(i, 0)?;
+            let Some(header) = header.filter(|h| !Anchor::is_older(h.anchor, name)) else {
                 let header = Header::parse(self.volume, self.ram.scratch);
                 has_others |= header.is_some_and(|header| self.is_of(&header, i));
                 self.nothing_behind(i, 0, 0)?;
                 continue;
             };
             self.begin_block(i, header.seq);
+            name = header.anchor;
             last = Some(i);
         }
         let Some(at) = last else {
@@ -93,6 +98,9 @@ impl<N: Nand> Jftl<'_, N> {
         };
         let is_named = [0, self.anchors.name].contains(&header.anchor);
         let goes_on = has_others && self.goes_on(seq)?;
+        if has_others {
+            self.note_copies(last)?;
+        }
         let header = self.load_log_end(page)?.filter(|h| h.seq == last);
         Ok(header.map(|header| End {
             header,
@@ -118,6 +126,23 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         Ok(false)
+    }
+
+    /// Notes which blocks without a page that counts hold a copy of the last one all the same. What
+    /// was read may be a copy that a cut has left and that does not last, and one of these the only
+    /// one that does.
+    fn note_copies(&mut self, seq: u32) -> Result<(), Error<N::Error>> {
+        for i in 0..self.log.len {
+            let (block, first) = self.ram.log(i);
+            if first == NONE
+                && let Some(header) = self.load_log_end(block * self.lay.pages)?
+                && self.is_of(&header, i)
+                && header.seq == seq
+            {
+                self.ram.set_log_stale(i);
+            }
+        }
+        Ok(())
     }
 
     /// Notes the number of a block's first page.
@@ -164,8 +189,12 @@ impl<N: Nand> Jftl<'_, N> {
         while begin > 0 && [NONE, seq].contains(&holds(self, begin - 1)) {
             begin -= 1;
         }
-        let void = (begin..at)
-            .find(|i| holds(self, *i) == NONE && self.ram.state(self.ram.log(*i).0) == State::Log);
+        let is_void = |disk: &Self, i: u32, stale: bool| {
+            holds(disk, i) == NONE
+                && disk.ram.state(disk.ram.log(i).0) == State::Log
+                && disk.ram.is_log_stale(i) == stale
+        };
+        let void = (begin..at).find(|i| is_void(self, *i, false));
         if void.is_none() && self.log_ahead() == 0 {
             self.set_aside()?;
         }
@@ -178,17 +207,20 @@ impl<N: Nand> Jftl<'_, N> {
         let target = match (void, oldest) {
             (Some(void), _) => void,
             (None, Some(oldest)) if repeats >= 4 || is_tight && repeats >= 2 => oldest,
-            _ if is_last => match self.find_repeated(begin, seq)? {
-                Some(repeated) => {
-                    page = repeated;
-                    at
-                }
-                None => return Ok(page),
+            _ if is_last => match (begin..at).find(|i| is_void(self, *i, true)) {
+                Some(copy) => copy,
+                None => match self.find_repeated(begin, seq)? {
+                    Some(repeated) => {
+                        page = repeated;
+                        at
+                    }
+                    None => return Ok(page),
+                },
             },
             _ => return Ok(page),
         };
         for i in target..=at {
-            if i != target && holds(self, i) == seq {
+            if i != target && (holds(self, i) == seq || self.ram.is_log_stale(i)) {
                 self.ram.set_log_stale(i);
             } else {
                 let (block, _) = self.ram.log(i);

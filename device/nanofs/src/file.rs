@@ -480,7 +480,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     }
 
     /// The file that [`NanoFs::next_file`] has found, as long as nothing else was called.
-    #[inline(never)]
+    #[inline]
     pub fn entry(&self) -> Entry<'_> {
         Entry {
             name: self.name(),

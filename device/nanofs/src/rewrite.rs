@@ -8,7 +8,7 @@ use flashkit_block::BlockDevice;
 use crate::block::NODE_DATA;
 use crate::header::{AWAY, COPIES, COPIES_MAX, COPY, COUNT, HOME, INDEX, SECOND, USED};
 use crate::map::{TO_DIRTY, TO_RESERVED};
-use crate::{NONE, NanoFs};
+use crate::{Error, NONE, NanoFs};
 
 /// The words of a copy, behind those of the first one.
 #[inline(always)]
@@ -83,7 +83,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
     }
 
-    /// Brings nodes home; their second blocks are dirty then, in the bitmap.
+    /// Brings nodes home; their second blocks are dirty then, in the bitmap. A damaged one goes
+    /// home as that: it is in the way of who reads it alone.
     #[inline(always)]
     pub(crate) fn bring_home(&mut self) {
         let mut i = 0;
@@ -92,7 +93,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             let index = self.get(INDEX + at) ^ AWAY;
             if index & AWAY == 0 {
                 self.load_node(index, 0);
-                self.put_node(index, self.get(HOME + at), 0);
+                // A damaged one under another number: it stays an error to who reads it.
+                let wrong = u32::from(self.forgive(Error::BadNode)) * AWAY;
+                self.put_node(index ^ wrong, self.get(HOME + at), 0);
             }
             i += COPY;
         }

@@ -12,12 +12,24 @@ use flashkit_sim::{
 };
 
 /// Fails the erases with the given numbers, and the programs.
-struct Failing {
-    nand: SimNand,
+pub struct Failing {
+    pub nand: SimNand,
     erases: Range<u64>,
     programs: Range<u64>,
-    erased: u64,
+    pub erased: u64,
     programmed: u64,
+}
+
+impl Failing {
+    pub fn new(nand: SimNand, erases: Range<u64>, programs: Range<u64>) -> Failing {
+        Failing {
+            nand,
+            erases,
+            programs,
+            erased: 0,
+            programmed: 0,
+        }
+    }
 }
 
 impl Nand for Failing {
@@ -83,13 +95,7 @@ fn sessions(
 ) -> Option<(u64, u64)> {
     let (nand, mut model) = start.clone();
     let id = format!("erases {erases:?}, programs {programs:?}");
-    let mut nand = Failing {
-        nand,
-        erases,
-        programs,
-        erased: 0,
-        programmed: 0,
-    };
+    let mut nand = Failing::new(nand, erases, programs);
     let sectors = setup().sectors();
     for round in 0..3 {
         let mut ram = setup().ram();
@@ -178,6 +184,58 @@ fn so_many_blocks_as_a_chip_may_lose_do_not_end_the_disk() {
         )
         .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
+}
+
+/// Mounts that are cut make the list of the log's blocks long; one that comes to its end must make
+/// it short again, and a block whose first page fails must not take another's place in it. So with
+/// four mounts cut in a row at most, any program and any erase of the next one may fail.
+#[test]
+fn a_failure_in_a_mount_after_cuts_does_not_end_the_disk() {
+    let seeds = if full() { 0..4_000 } else { 0..200 };
+    for seed in seeds {
+        let mut rng = Rng::new(seed);
+        let setup = setup();
+        let mut chip = setup.formatted();
+        let mut model = Model::new(setup.sectors());
+        for round in 0..12 {
+            let id = format!("seed {seed}, round {round}");
+            for cut_mounts in (0..=rng.below(5)).rev() {
+                let (erases, programs) = mounted(&chip, 0..0, 0..0, &id);
+                // The last one is cut in what follows.
+                let (begin, most) = match cut_mounts {
+                    0 => (erases + programs, [12, 24, 80][rng.below(3) as usize]),
+                    _ => (0, erases + programs),
+                };
+                let cut = Cut {
+                    after: begin + rng.below(most.max(1)),
+                    program: [Tear::Complete, Tear::Garbage][rng.below(2) as usize],
+                    erase: EraseTear::Partial,
+                    seed: round,
+                };
+                let ops = script(100 * seed + round, setup.sectors(), 8, 30);
+                let mut nand = PowerCut::new(chip, cut);
+                let _ = session(setup, &mut nand, &mut model, &ops);
+                chip = nand.into_inner();
+            }
+            let (erases, programs) = mounted(&chip, 0..0, 0..0, &id);
+            for first in 1..=erases {
+                mounted(&chip, first..first + 1, 0..0, &id);
+            }
+            for first in 1..=programs {
+                mounted(&chip, 0..0, first..first + 1, &id);
+            }
+        }
+    }
+}
+
+/// Mounts a copy, where some erases and programs fail; how many there were. It is whole.
+fn mounted(chip: &SimNand, erases: Range<u64>, programs: Range<u64>, id: &str) -> (u64, u64) {
+    let id = format!("{id}, erases {erases:?}, programs {programs:?}");
+    let mut nand = Failing::new(chip.clone(), erases, programs);
+    let mut ram = setup().ram();
+    let mounted = Jftl::mount(&mut nand, &mut ram).map(|disk| disk.damage());
+    assert_eq!(mounted, Ok(None), "{id}");
+    (nand.erased, nand.programmed)
 }
 
 fn lose_blocks(setup: Setup, seed: u64, rng: &mut Rng) -> Result<(), String> {

@@ -3,7 +3,8 @@
 //! was written since. `FLASHKIT_FULL=1` has more of them; a failure prints a seed, and
 //! `FLASHKIT_REPLAY=seed` repeats it.
 
-use crate::common::{Model, Op, Setup, run, script, seeds, starts};
+use crate::common::{Model, Op, SETUPS, Setup, apply, run, script, seeds, starts};
+use crate::failing::Failing;
 use flashkit_jftl::{Error, Jftl};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, CutError, EraseTear, Metered, PowerCut, Rng, Rot, SimNand, Tear};
@@ -179,5 +180,94 @@ fn what_a_mount_has_seen_and_lost_is_not_taken_for_what_came_after() {
     for seed in seeds(1_000) {
         let (setup, start) = &starts[seed as usize % starts.len()];
         case(*setup, start, seed);
+    }
+}
+
+/// A disk whose log has passed over a block that could not be erased, and has a page behind it that
+/// was flushed. Nothing: there was no such erase.
+fn behind_a_bad_block(setup: Setup, erase: u64) -> Option<Left> {
+    let mut nand = Failing::new(setup.formatted(), erase..erase + 1, 0..0);
+    let mut model = Model::new(setup.sectors());
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(&mut nand, &mut ram).unwrap();
+    for op in writes(1, 200) {
+        model.begin(&op);
+        apply(&mut disk, &op).unwrap();
+        model.end(&op);
+        // If it was in a flush, it was that of a block for the log.
+        if disk.nand().erased >= erase && op == Op::Flush {
+            break;
+        }
+    }
+    let left = Left {
+        chip: nand.nand,
+        model,
+        torn: Vec::new(),
+    };
+    (nand.erased >= erase).then_some(left)
+}
+
+/// The page that was flushed is the only one that is complete, until a mount has repeated it.
+#[test]
+fn a_page_behind_a_bad_block_is_not_erased_before_it_is_repeated() {
+    for setup in SETUPS {
+        for erase in 1..12 {
+            let Some(start) = behind_a_bad_block(setup, erase) else {
+                break;
+            };
+            for seed in seeds(100) {
+                case(setup, &start, seed);
+            }
+        }
+    }
+}
+
+/// A short history of mounts and sessions that are cut, where what a cut leaves of a page can be
+/// read so many times and then no more: often it goes while a mount looks for the log's end.
+fn history(setup: Setup, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut chip = setup.formatted();
+    let mut model = Model::new(setup.sectors());
+    // Mounts in a row that did not come to their end.
+    let mut cut_mounts = 0;
+    for round in 0..24 {
+        let after = match rng.below(3) {
+            _ if cut_mounts == 4 => 60,
+            0 => 5 + rng.below(20),
+            _ => rng.below(6),
+        };
+        let mut is_mounted = false;
+        let cut = Cut {
+            after,
+            program: Tear::Unstable {
+                reads: 1 + rng.below(40) as u32,
+            },
+            erase: [EraseTear::NotBegun, EraseTear::Partial][rng.below(2) as usize],
+            seed: round,
+        };
+        let ops = writes(1 + 100 * round as u32, 20);
+        let id = format!("FLASHKIT_REPLAY={seed} ({}), round {round}", setup.name);
+        let mut nand = PowerCut::new(chip, cut);
+        let mut ram = setup.ram();
+        let ran = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
+            assert_eq!(disk.damage(), None, "{id}");
+            is_mounted = true;
+            (model.compare(&mut disk, true)).unwrap_or_else(|e| panic!("{id}: {e}"));
+            run(&mut disk, &mut model, &ops)
+        });
+        if let Err(e) = ran
+            && !matches!(e, Error::Flash(CutError::PowerOff))
+        {
+            panic!("{id}: {e:?}");
+        }
+        cut_mounts = if is_mounted { 0 } else { cut_mounts + 1 };
+        chip = nand.into_inner();
+    }
+}
+
+#[test]
+fn a_page_that_goes_while_it_is_looked_for_takes_no_other_with_it() {
+    for seed in seeds(600) {
+        history(SETUPS[seed as usize % 2], seed);
     }
 }

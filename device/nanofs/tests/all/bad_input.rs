@@ -6,7 +6,7 @@
 
 use crate::common::{KEY, checked, content, formatted, mounted, read_all, used_card};
 use flashkit_block::BlockDevice;
-use flashkit_nanofs::{Error, NanoFs};
+use flashkit_nanofs::{Error, NODE_DATA, NanoFs};
 use flashkit_sim::{CARD_BLOCK, CardError, CardTiming, Rng, SimCard};
 use flashkit_vfs::nanofs::check::{check, seal, seals};
 
@@ -478,4 +478,55 @@ fn a_device_that_fails() {
         assert!(found[..20_100] == data, "operation {after}");
     }
     panic!("it never came to an end");
+}
+
+/// A damaged node that was overwritten is its reader's error alone: the file is cleaned, shortened
+/// and deleted like any other.
+#[test]
+fn a_damaged_node_that_was_overwritten_is_in_the_way_of_nothing() {
+    let (card, data) = one_file();
+    let mut fs: NanoFs<SimCard> = mounted(card);
+    let file = fs.open(b"f").unwrap();
+    fs.seek(file, 5 * NODE_DATA).unwrap();
+    fs.write(file, &content(6, 0, 3 * NODE_DATA as usize))
+        .unwrap();
+    fs.close(file).unwrap();
+    let mut card = fs.into_device();
+    let block = checked(&card).files[0].seals[6].0 as usize;
+    card.bytes_mut()[block * CARD_BLOCK + 300] ^= 4;
+    let read_seventh = |fs: &mut NanoFs<SimCard>, file| {
+        let mut node = [0; NODE_DATA as usize];
+        fs.seek(file, 6 * NODE_DATA).unwrap();
+        fs.read(file, &mut node)
+    };
+
+    // Cleaned: the node is neither its old self nor a sound one.
+    let mut fs: NanoFs<SimCard> = mounted(card.clone());
+    while fs.clean(u32::MAX).unwrap() {}
+    let file = fs.open(b"f").unwrap();
+    assert_eq!(read_seventh(&mut fs, file), Err(Error::BadNode));
+    let mut rest = vec![0; 10_000];
+    fs.seek(file, 7 * NODE_DATA).unwrap();
+    fs.read(file, &mut rest[..500]).unwrap();
+    assert!(rest[..500] == content(6, 1_000, 500));
+    fs.seek(file, 8 * NODE_DATA).unwrap();
+    fs.read(file, &mut rest).unwrap();
+    assert!(rest == data[4_000..14_000]);
+    // The way to the others is in it, so it is not written anew.
+    fs.seek(file, 6 * NODE_DATA).unwrap();
+    let written = fs.write(file, &content(7, 0, 500));
+    assert_eq!(written, Err(Error::BadNode));
+    fs.append(file, b"more").unwrap();
+    fs.close(file).unwrap();
+
+    let mut fs: NanoFs<SimCard> = mounted(card.clone());
+    let file = fs.open(b"f").unwrap();
+    fs.truncate(file, 10_000).unwrap();
+    assert_eq!(read_seventh(&mut fs, file), Err(Error::BadNode));
+    fs.close(file).unwrap();
+
+    let mut fs: NanoFs<SimCard> = mounted(card);
+    fs.delete(b"f").unwrap();
+    while fs.clean(u32::MAX).unwrap() {}
+    assert_eq!(fs.open(b"f"), Err(Error::NotFound));
 }
