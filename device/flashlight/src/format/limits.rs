@@ -29,7 +29,7 @@ pub(crate) const UPDATE_BLOCKS: usize = 40;
 pub(crate) const CHAIN: usize = 16;
 
 /// Bytes of deferred changes beyond those that the least RAM has room for.
-pub(crate) const DEFERRED_MOST: usize = 16_384;
+pub(crate) const DEFERRED_MOST: usize = 32_768;
 /// Pages of a snapshot at most.
 pub(crate) const SNAPSHOT_PAGES: usize = 72;
 
