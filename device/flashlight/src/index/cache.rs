@@ -315,6 +315,8 @@ impl<N: Nand> Index<'_, N> {
             return Ok(i);
         }
         let i = self.spare_dir_slot()?;
+        // Known again when it leaves the slot.
+        self.index_has_room &= ino != INDEX_DIR;
         let at = self.map_get(ino)?;
         if at.is_none() {
             return Err(Fault::NotFound);
