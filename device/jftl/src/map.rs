@@ -112,9 +112,9 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Keeps the block of a page that was programmed and that nothing is mapped to yet from counting
-    /// as empty: a map page that is written in between may end it. Whether that is to be undone by
-    /// [`Jftl::lose`].
+    /// Keeps the block of a page that was programmed, and that nothing is mapped to yet, from
+    /// counting as empty: a map page that is written in between may end it. Whether that is to be
+    /// undone by [`Jftl::lose`].
     pub(crate) fn hold(&mut self, page: u32) -> bool {
         // Where there are more, they do not go meanwhile.
         let is_held = matches!(self.ram.state(self.lay.block_of(page)), State::Used(0..=1));

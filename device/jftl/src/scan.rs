@@ -235,7 +235,8 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// Of four copies of the last page, the block behind the newest gives up its own, if it holds
-    /// one: it is the oldest. Passed over, such blocks would be in the list for nothing, and fill it.
+    /// one: it is the oldest. Passed over, such blocks would be in the list for nothing, and fill
+    /// it.
     fn give_up_copy(&mut self, begin: u32, seq: u32) -> bool {
         let is_copy = |i: &u32| self.ram.log(*i).1 == seq || self.ram.is_log_stale(*i);
         let next = self.log.at + 1;
