@@ -112,6 +112,18 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
+    /// Keeps the block of a page that was programmed, and that nothing is mapped to yet, from
+    /// counting as empty: a map page that is written in between may end it. Whether that is to be
+    /// undone by [`Jftl::lose`].
+    pub(crate) fn hold(&mut self, page: u32) -> bool {
+        // Where there are more, they do not go meanwhile.
+        let is_held = matches!(self.ram.state(self.lay.block_of(page)), State::Used(0..=1));
+        if is_held {
+            self.gain(page);
+        }
+        is_held
+    }
+
     /// Whether the table can count one number more that is mapped to a page, and all that the rest
     /// of its block may still get. What is being cleaned gets no more.
     pub(crate) fn can_gain(&self, page: u32) -> bool {

@@ -223,6 +223,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             }
         };
         self.stats.copies += 1;
+        let is_held = self.hold(moved);
         for i in 0..owners.len() {
             let place = place_of(moved, i as u32 + 1);
             for side in 0..2 {
@@ -230,6 +231,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
                     self.set(owners[i][side], place)?;
                 }
             }
+        }
+        if is_held {
+            self.lose(moved);
         }
         Ok(1)
     }
@@ -247,10 +251,14 @@ impl<'a, N: Nand> Jftl<'a, N> {
             return Ok(0);
         };
         self.stats.copies += 1;
+        let is_held = self.hold(moved);
         for side in 0..2 {
             if owns[side] {
                 self.set(owners[side], moved)?;
             }
+        }
+        if is_held {
+            self.lose(moved);
         }
         Ok(1)
     }

@@ -6,11 +6,12 @@
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
 
+use crate::clean::FREE_MIN;
 use crate::error::Error;
 use crate::layout::{NONE, TAG, page_of, slot_of};
 use crate::packed;
 use crate::ram::State;
-use crate::state::{HOST, Head, Jftl, REST};
+use crate::state::{COLD, HOST, Head, Jftl, MAP, REST};
 
 impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn is_head(&self, block: u32) -> bool {
@@ -28,6 +29,9 @@ impl<N: Nand> Jftl<'_, N> {
             return Ok(());
         }
         self.close_head(head)?;
+        if self.take_over(head) {
+            return Ok(());
+        }
         loop {
             // Data at rest goes to the far end of the blocks in rotation, so that those shift.
             let from = (head == REST).then_some(self.wear);
@@ -48,6 +52,24 @@ impl<N: Nand> Jftl<'_, N> {
             }
             self.commit()?;
         }
+    }
+
+    /// With few blocks free a head of cleaning goes on in the block of another: a mount that is cut
+    /// leaves one block that is written in part then, and not one for each. Whether there was one.
+    fn take_over(&mut self, head: usize) -> bool {
+        let has_room = |other: &usize| {
+            let Head { block, next } = self.heads[*other];
+            block != NONE && next < self.lay.usable
+        };
+        let other = [COLD, MAP, REST].into_iter().find(has_room);
+        let Some(other) = other.filter(|_| head != HOST && self.free < FREE_MIN) else {
+            return false;
+        };
+        self.heads.swap(head, other);
+        if self.lay.in_band {
+            self.ram.move_tags(other, head);
+        }
+        true
     }
 
     /// Ends a head's block, with its tags where they are in band.

@@ -257,6 +257,13 @@ impl<'a> Ram<'a> {
         &mut self.tags[head * self.tags_len..][..self.tags_len]
     }
 
+    /// A head goes on in the block of another.
+    pub fn move_tags(&mut self, from: usize, to: usize) {
+        let len = self.tags_len;
+        self.tags
+            .copy_within(from * len..(from + 1) * len, to * len);
+    }
+
     pub fn slots(&self) -> usize {
         self.slots.len() / SEGMENT
     }

@@ -195,6 +195,9 @@ impl<N: Nand> Jftl<'_, N> {
                 && disk.ram.is_log_stale(i) == stale
         };
         let void = (begin..at).find(|i| is_void(self, *i, false));
+        if void.is_none() && self.give_up_copy(begin, seq) {
+            return Ok(end.page);
+        }
         if void.is_none() && self.log_ahead() == 0 {
             self.set_aside()?;
         }
@@ -229,6 +232,21 @@ impl<N: Nand> Jftl<'_, N> {
         }
         self.log.at = target.wrapping_sub(1);
         Ok(page)
+    }
+
+    /// Of four copies of the last page, the block behind the newest gives up its own, if it holds
+    /// one: it is the oldest. Passed over, such blocks would be in the list for nothing, and fill
+    /// it.
+    fn give_up_copy(&mut self, begin: u32, seq: u32) -> bool {
+        let is_copy = |i: &u32| self.ram.log(*i).1 == seq || self.ram.is_log_stale(*i);
+        let next = self.log.at + 1;
+        let is_one = next < self.log.len && self.ram.is_log_stale(next);
+        if !is_one || (begin..self.log.len).filter(is_copy).count() < 4 {
+            return false;
+        }
+        let (block, _) = self.ram.log(next);
+        self.ram.set_log(next, block, NONE);
+        true
     }
 
     /// The page that a block repeats, in the one before.

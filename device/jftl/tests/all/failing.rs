@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use crate::common::{Model, Op, SETUPS, Setup, run, script};
-use flashkit_jftl::{Error, Jftl};
+use crate::common::{Model, Op, SETUPS, Setup, run, script, seeds};
+use flashkit_jftl::{Error, Jftl, MapCache};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{
     Cut, CutError, EraseTear, Faults, PowerCut, Rate, Rng, SimError, SimNand, Tear,
@@ -200,7 +200,7 @@ fn a_failure_in_a_mount_after_cuts_does_not_end_the_disk() {
         for round in 0..12 {
             let id = format!("seed {seed}, round {round}");
             for cut_mounts in (0..=rng.below(5)).rev() {
-                let (erases, programs) = mounted(&chip, 0..0, 0..0, &id);
+                let (erases, programs) = mounted(setup, &chip, 0..0, 0..0, &id);
                 // The last one is cut in what follows.
                 let (begin, most) = match cut_mounts {
                     0 => (erases + programs, [12, 24, 80][rng.below(3) as usize]),
@@ -217,22 +217,116 @@ fn a_failure_in_a_mount_after_cuts_does_not_end_the_disk() {
                 let _ = session(setup, &mut nand, &mut model, &ops);
                 chip = nand.into_inner();
             }
-            let (erases, programs) = mounted(&chip, 0..0, 0..0, &id);
+            let (erases, programs) = mounted(setup, &chip, 0..0, 0..0, &id);
             for first in 1..=erases {
-                mounted(&chip, first..first + 1, 0..0, &id);
+                mounted(setup, &chip, first..first + 1, 0..0, &id);
             }
             for first in 1..=programs {
-                mounted(&chip, 0..0, first..first + 1, &id);
+                mounted(setup, &chip, 0..0, first..first + 1, &id);
             }
         }
     }
 }
 
+/// Sessions that a cut ends before they have flushed anything leave the log where the mount has
+/// written it last, and mounts in between come to their end, or are cut: four in a row at most. The
+/// list of the log's blocks must not fill up with copies of its last page, nor the disk with blocks
+/// that a mount has opened for cleaning.
+#[test]
+fn mounts_and_sessions_that_write_little_do_not_end_the_disk() {
+    let whole = Setup {
+        blocks: 90,
+        pages: 20,
+        ..SETUPS[0]
+    };
+    let in_band = Setup {
+        blocks: 248,
+        pages: 20,
+        ..SETUPS[2]
+    };
+    let pieces = Setup {
+        cache: MapCache::Pieces(5),
+        ..in_band
+    };
+    let setups = [whole, in_band, pieces, SETUPS[1]];
+    for seed in seeds(300) {
+        let setup = setups[seed as usize % setups.len()];
+        little(setup, seed / 4 % 2 == 1, seed)
+            .unwrap_or_else(|why| panic!("FLASHKIT_REPLAY={seed} ({}): {why}", setup.name));
+    }
+}
+
+/// Such sessions on a disk that is full, or nearly empty. An erase and a program of each mount may
+/// fail.
+fn little(setup: Setup, is_full: bool, seed: u64) -> Result<(), String> {
+    let (mut rng, mut fail) = (Rng::new(seed), Rng::new(!seed));
+    let mut chip = setup.formatted();
+    let sectors = setup.sectors();
+    let mut model = Model::new(sectors);
+    let fill = if is_full { sectors } else { 8 };
+    let mut ops = script(seed, sectors, fill, 200);
+    ops.push(Op::Flush);
+    session(setup, &mut chip, &mut model, &ops).map_err(|e| format!("begin: {e:?}"))?;
+    let mut cut_mounts = 0;
+    for round in 0..40 {
+        let id = format!("FLASHKIT_REPLAY={seed} ({}), round {round}", setup.name);
+        let (erases, programs) = mounted(setup, &chip, 0..0, 0..0, &id);
+        let erase = 1 + fail.below(erases.max(1));
+        mounted(setup, &chip, erase..erase + 1, 0..0, &id);
+        let program = 1 + fail.below(programs.max(1));
+        mounted(setup, &chip, 0..0, program..program + 1, &id);
+        let is_cut = cut_mounts < 4 && !rng.one_in(3);
+        cut_mounts = if is_cut { cut_mounts + 1 } else { 0 };
+        let most = [2, 6, 60][rng.below(3) as usize];
+        let cut = Cut {
+            after: if is_cut {
+                rng.below((erases + programs).max(1))
+            } else {
+                erases + programs + rng.below(most)
+            },
+            program: [Tear::Complete, Tear::Garbage, Tear::Unstable { reads: 30 }]
+                [rng.below(3) as usize],
+            erase: EraseTear::Partial,
+            seed: round,
+        };
+        let version = 1_000 + 100 * round as u32;
+        let ops: Vec<Op> = (0..30)
+            .map(|i| Op::Write(rng.below(u64::from(sectors)) as u32, 1, version + i))
+            .chain([Op::Flush])
+            .collect();
+        let mut nand = PowerCut::new(chip, cut);
+        let mut ram = setup.ram();
+        let ran = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
+            if let Some(damage) = disk.damage() {
+                return Ok(Err(damage.to_string()));
+            }
+            match model.compare(&mut disk, true) {
+                Err(e) if e.contains("PowerOff") => Err(CutError::PowerOff.into()),
+                Err(e) => Ok(Err(e)),
+                Ok(()) => run(&mut disk, &mut model, &ops).map(Ok),
+            }
+        });
+        match ran {
+            Ok(compared) => compared.map_err(|e| format!("round {round}: {e}"))?,
+            Err(Error::Flash(CutError::PowerOff)) => {}
+            Err(e) => return Err(format!("round {round}: {e:?}")),
+        }
+        chip = nand.into_inner();
+    }
+    Ok(())
+}
+
 /// Mounts a copy, where some erases and programs fail; how many there were. It is whole.
-fn mounted(chip: &SimNand, erases: Range<u64>, programs: Range<u64>, id: &str) -> (u64, u64) {
+fn mounted(
+    setup: Setup,
+    chip: &SimNand,
+    erases: Range<u64>,
+    programs: Range<u64>,
+    id: &str,
+) -> (u64, u64) {
     let id = format!("{id}, erases {erases:?}, programs {programs:?}");
     let mut nand = Failing::new(chip.clone(), erases, programs);
-    let mut ram = setup().ram();
+    let mut ram = setup.ram();
     let mounted = Jftl::mount(&mut nand, &mut ram).map(|disk| disk.damage());
     assert_eq!(mounted, Ok(None), "{id}");
     (nand.erased, nand.programmed)
