@@ -66,7 +66,7 @@ fn look(geometry: &Geometry, page: &[u8]) {
             // 4 bytes each at least, of a string of which a run says many bytes at once.
             let of_string =
                 s.map_pages().count() + s.partial_blocks().count() + s.deferred().count();
-            let longest = 16_384 + 2 * page.len() + 16 * geometry.blocks() as usize;
+            let longest = 32_768 + 2 * page.len() + 16 * geometry.blocks() as usize;
             assert!(4 * of_string <= longest, "{of_string} in a string");
             0
         }
