@@ -56,10 +56,6 @@ pub(crate) fn entries_size(bytes: usize, page_size: u32) -> usize {
     ENTRY * (bytes / room_for_one(page_size)).min(most(page_size))
 }
 
-fn is_of_file(page: &[u8]) -> bool {
-    page[KIND] == Kind::File as u8
-}
-
 /// Which pages are kept, in the caller's RAM. The pages are elsewhere: `room` in what follows.
 pub(crate) struct Pages<'r> {
     entries: &'r mut [u8],
@@ -106,10 +102,11 @@ impl<'r> Pages<'r> {
         (0..self.len()).find(|&i| self.page(i) == at)
     }
 
-    fn set(&mut self, i: usize, at: PageAddr) {
+    /// Notes that a page has been used; one of a file stays the first to go.
+    fn set(&mut self, i: usize, at: PageAddr, of_file: bool) {
         self.tick = self.tick.wrapping_add(1);
         put_u32(self.entries, ENTRY * i, at.0);
-        put_u32(self.entries, ENTRY * i + 4, self.tick);
+        self.make_old(i, if of_file { OF_FILE } else { 0 });
     }
 
     /// A page that is kept goes before those that have been used.
@@ -136,10 +133,7 @@ impl<'r> Pages<'r> {
         let i = self.find(at)?;
         let from = room.len() - self.page_size * (i + 1);
         let page = &room[from..from + self.page_size];
-        self.set(i, at);
-        if is_of_file(page) {
-            self.make_old(i, OF_FILE);
-        }
+        self.set(i, at, page[KIND] == Kind::File as u8);
         Some(page)
     }
 
@@ -156,17 +150,15 @@ impl<'r> Pages<'r> {
         let Some(i) = self.find(at).or_else(oldest) else {
             return;
         };
-        if kind == Kind::File && self.age(i) < OF_FILE {
+        let of_file = kind == Kind::File;
+        if of_file && self.age(i) < OF_FILE {
             return;
         }
         let from = room.len() - self.page_size * (i + 1);
         let (written, rest) = room[from..from + self.page_size].split_at_mut(page.len());
         written.copy_from_slice(page);
         rest.fill(0xff);
-        self.set(i, at);
-        if kind == Kind::File {
-            self.make_old(i, OF_FILE);
-        }
+        self.set(i, at, of_file);
     }
 
     /// Drops the pages that are not in the last `room` bytes.
