@@ -7,7 +7,7 @@ use flashkit_vfs::{Error, FileSystem as _};
 use flashkit_workload::{Line, Options, Rng, Store, StoreError, generate, replay_store};
 
 use super::serve;
-use super::watch::{At, Volume, Watched, chip};
+use super::watch::{At, Volume, Watched};
 use crate::parts::Rows;
 use crate::report::Cell;
 use crate::study::here::RAM;
@@ -175,7 +175,6 @@ impl Shelf<'_> {
 }
 
 pub fn remnants(quick: bool) -> Result<Rows> {
-    chip()?;
     let mut memory = vec![0; RAM];
     let mut volume = Volume::new(&mut memory)?;
     let space = volume.0.statfs()?;
