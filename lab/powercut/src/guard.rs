@@ -49,6 +49,9 @@ pub(crate) struct Invariants {
     since: BTreeMap<u32, Option<Kind>>,
     /// Checkpoints that have been walked.
     checkpoints: u64,
+    /// The program of a checkpoint page has failed, and nothing leads yet to the one in its place:
+    /// a mount may find the one or the state before, as long as the call has not ended.
+    failed: bool,
 }
 
 #[derive(Default)]
@@ -103,6 +106,7 @@ impl Invariants {
             needed: BTreeSet::new(),
             since: BTreeMap::new(),
             checkpoints: 0,
+            failed: false,
         };
         if let Ok(found) = kept.look(chip.clone()) {
             kept.note(chip, found);
@@ -152,8 +156,10 @@ impl Invariants {
     pub fn programmed(&mut self, page: PageAddr, data: &[u8], chip: &impl Copied) {
         match kind_of(data) {
             Some(Kind::Checkpoint) => self.checkpoint(data, chip.copy()),
+            // These lead to a checkpoint that is elsewhere.
+            Some(Kind::Root | Kind::Second) => self.failed = false,
             // A recovery makes the changes of the block table again.
-            Some(Kind::Root | Kind::Second | Kind::Snapshot | Kind::Alloc | Kind::Table) => {}
+            Some(Kind::Snapshot | Kind::Alloc | Kind::Table) => {}
             kind => {
                 let block = page.0 / self.pages_per_block;
                 self.since.insert(block, kind);
@@ -171,7 +177,7 @@ impl Invariants {
         // A recovery begins with a copy of the checkpoint that it begins from: until another,
         // what was cut is not settled.
         let is_copy = page[COPY_OF..COPY_OF + 8] != [0; 8];
-        if !is_copy {
+        if !is_copy && !self.failed {
             for well in [true, false] {
                 let mut settled = chip.clone();
                 if !settled.settle(well).expect("no file") {
@@ -190,6 +196,11 @@ impl Invariants {
             }
         }
         self.note(chip, found);
+    }
+
+    /// A program has failed; what is in the page now may read one way and another way.
+    pub fn failed(&mut self, data: &[u8]) {
+        self.failed |= kind_of(data) == Some(Kind::Checkpoint);
     }
 
     /// # Panics
@@ -281,12 +292,11 @@ impl<N: Nand + Copied> Nand for Guard<N> {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {
         let status = self.inner.program(page, data, spare)?;
-        if let Some(kept) = self
-            .invariants
-            .as_mut()
-            .filter(|_| status == OpStatus::Done)
-        {
-            kept.programmed(page, data, &self.inner);
+        if let Some(kept) = self.invariants.as_mut() {
+            match status {
+                OpStatus::Done => kept.programmed(page, data, &self.inner),
+                OpStatus::Failed => kept.failed(data),
+            }
         }
         Ok(status)
     }

@@ -319,8 +319,12 @@ impl Nand for Recorder {
         let status = self.failing(seed, |chip| chip.program(page, &sealed, spare))?;
         if status == OpStatus::Failed {
             self.count(Forced::ProgramFailure);
-        } else if let Some(kept) = &mut self.invariants {
-            kept.programmed(page, data, &self.chip);
+        }
+        if let Some(kept) = &mut self.invariants {
+            match status {
+                OpStatus::Done => kept.programmed(page, data, &self.chip),
+                OpStatus::Failed => kept.failed(data),
+            }
         }
         let index = self.geometry().index_of(page);
         for what in forced_by(kind_of(data), data, index) {
