@@ -35,7 +35,7 @@
 //! ([`crate::api::exchange`]). `as-of` is 0 but during recovery: the sequence number up to which
 //! the directory shows all changes, when it is not that of its page.
 
-use crate::format::dirrec::{NO_HASH, Target};
+use crate::format::dirrec::{self, NO_HASH, Target};
 use crate::format::extent::{self, Extent};
 use crate::format::fields::{get_u8, get_u16, get_u32, get_u64, part};
 use crate::format::hash::name_hash;
@@ -140,7 +140,7 @@ pub(crate) struct Fragment {
     pub len: usize,
 }
 
-/// View of an inode page in RAM. `REC` is the size of a record.
+/// View of an inode page in RAM. `REC` is the size of a record, or [`BY_MODE`].
 pub(crate) struct Inode<B, const REC: usize>(pub B);
 
 /// A file's inode.
@@ -152,6 +152,13 @@ pub(crate) type DirView<'a> = Inode<&'a [u8], 8>;
 /// A directory's inode, to change.
 pub(crate) type DirMut<'a> = Inode<&'a mut [u8], 8>;
 
+/// A record is as large as the inode's mode says: of a directory, or of a file.
+const BY_MODE: usize = 0;
+/// An inode of either kind.
+pub(crate) type AnyView<'a> = Inode<&'a [u8], BY_MODE>;
+/// An inode of either kind, to change.
+pub(crate) type AnyMut<'a> = Inode<&'a mut [u8], BY_MODE>;
+
 impl<B, const REC: usize> Inode<B, REC> {
     /// Looks at bytes as an inode page.
     pub fn on(bytes: B) -> Self {
@@ -162,6 +169,14 @@ impl<B, const REC: usize> Inode<B, REC> {
 impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     fn b(&self) -> &[u8] {
         self.0.as_ref()
+    }
+    /// Bytes of a record.
+    pub fn rec(&self) -> usize {
+        match REC {
+            BY_MODE if self.mode() & MODE_TYPE == MODE_DIR => dirrec::SIZE,
+            BY_MODE => extent::SIZE,
+            _ => REC,
+        }
     }
     pub fn ino(&self) -> u32 {
         get_u32(self.b(), INO)
@@ -221,7 +236,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     /// Bytes of the further names of a file.
     pub fn names_len(&self) -> usize {
         // In a directory's inode, a part of `as-of` is there.
-        if REC == extent::SIZE {
+        if self.rec() == extent::SIZE {
             usize::from(get_u16(self.b(), NAMES_LEN))
         } else {
             0
@@ -275,7 +290,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     }
     /// Bytes in use.
     pub fn len(&self) -> usize {
-        self.records_at() + REC * self.records()
+        self.records_at() + self.rec() * self.records()
     }
     /// Bytes not in use.
     pub fn room(&self) -> usize {
@@ -303,15 +318,16 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         lo.saturating_sub(1)
     }
     pub fn record(&self, i: usize) -> &[u8] {
-        part(self.b(), self.records_at() + REC * i, REC)
+        part(self.b(), self.records_at() + self.rec() * i, self.rec())
     }
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn record_search(&self, key: u32, shift: u32) -> usize {
         let records = self.b().get(self.records_at()..).unwrap_or_default();
+        let rec = self.rec();
         let (mut lo, mut hi) = (0, self.records());
         while lo < hi {
             let mid = usize::midpoint(lo, hi);
-            if get_u32(records, REC * mid) >> shift < key {
+            if get_u32(records, rec * mid) >> shift < key {
                 lo = mid + 1;
             } else {
                 hi = mid;
@@ -338,9 +354,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     /// promise of an image made to deceive.
     pub fn is_sane(&self) -> bool {
         let b = self.b();
-        let used =
-            self.pointers_at() + POINTER * self.pointers() + self.frag_len() + REC * self.records();
-        used <= b.len()
+        self.len() <= b.len()
             && self.names().are_sane()
             && self.levels() <= 2
             && (self.levels() == 0) == (self.pointers() == 0)
@@ -348,6 +362,11 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
 }
 
 impl<'a, const REC: usize> Inode<&'a [u8], REC> {
+    /// For code that directories and files share.
+    pub fn any(&self) -> AnyView<'a> {
+        debug_assert_eq!(Inode::<_, BY_MODE>(self.0).rec(), REC);
+        Inode(self.0)
+    }
     /// The name, for as long as the page is borrowed.
     pub fn into_name(self) -> &'a [u8] {
         self.0.get(NAME..self.names_at()).unwrap_or_default()
@@ -356,6 +375,14 @@ impl<'a, const REC: usize> Inode<&'a [u8], REC> {
     pub fn into_names(self) -> Names<'a> {
         let (at, len) = (self.names_at(), self.names_len());
         Names::on(self.0.get(at..at + len).unwrap_or(&[]))
+    }
+}
+
+impl<'a, const REC: usize> Inode<&'a mut [u8], REC> {
+    /// For code that directories and files share.
+    pub fn any(self) -> AnyMut<'a> {
+        debug_assert_eq!(Inode::<_, BY_MODE>(&*self.0).rec(), REC);
+        Inode(self.0)
     }
 }
 
