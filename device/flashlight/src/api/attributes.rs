@@ -1,7 +1,7 @@
 //! Attributes of inodes, as a caller sees and sets them.
 
 use crate::format::extent;
-use crate::format::inode::{Inode, MODE_DIR, MODE_SYMLINK, MODE_TYPE, Stamp, Time};
+use crate::format::inode::{AnyMut, AnyView, MODE_DIR, MODE_SYMLINK, MODE_TYPE, Stamp, Time};
 use crate::format::node::Node;
 use crate::format::special::Special;
 
@@ -84,7 +84,7 @@ impl Attr {
         self.mode & MODE_TYPE == MODE_SYMLINK
     }
 
-    pub(crate) fn of<B: AsRef<[u8]>, const REC: usize>(view: &Inode<B, REC>, node: Node) -> Attr {
+    pub(crate) fn of(view: &AnyView<'_>, node: Node) -> Attr {
         let special = Special::of(view.mode(), view.size());
         Attr {
             node,
@@ -93,7 +93,7 @@ impl Attr {
             gid: view.gid(),
             nlink: view.nlink(),
             size: if special.is_some() { 0 } else { view.size() },
-            pages: (REC == extent::SIZE && view.levels() == 0).then(|| view.pages_stored()),
+            pages: (view.rec() == extent::SIZE && view.levels() == 0).then(|| view.pages_stored()),
             device: special.map_or(0, Special::device),
             atime: view.time(Stamp::Access),
             mtime: view.time(Stamp::Modify),
@@ -102,7 +102,7 @@ impl Attr {
     }
 }
 
-pub(crate) fn apply<const REC: usize>(view: &mut Inode<&mut [u8], REC>, set: &SetAttr) {
+pub(crate) fn apply(view: &mut AnyMut<'_>, set: &SetAttr) {
     if let Some(mode) = set.mode {
         let kind = view.mode() & MODE_TYPE;
         view.set_mode(kind | (mode & !MODE_TYPE));

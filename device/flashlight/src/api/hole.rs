@@ -163,7 +163,7 @@ impl<N: Nand> Index<'_, N> {
         let owner = view.file_ref(self.store.volume);
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
         let store = &mut self.store;
-        let target = tree::target(store, EXTENT, scratch, &view, Some(first), INDEX_END)?;
+        let target = tree::target(store, EXTENT, scratch, &view.any(), Some(first), INDEX_END)?;
         self.load_target(EXTENT, &target, owner.ino)?;
         let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
         let r = page.search(first, 0);
@@ -183,10 +183,9 @@ impl<N: Nand> Index<'_, N> {
             changes.push(put);
         }
         let end = page.end_key();
-        let store = &mut self.store;
-        page.extents_cut(first, last.min(end), |e| {
-            store.invalidate_run(e.page, e.count, MayProgram);
-        });
+        while let Some(e) = page.extent_cut(first, last.min(end)) {
+            self.store.invalidate_run(e.page, e.count, MayProgram);
+        }
         self.put_extent_map(i, &target, changes)?;
         Ok(end)
     }

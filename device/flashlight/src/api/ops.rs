@@ -7,7 +7,7 @@ use crate::error::{Error, Fault};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::inode::{
-    DirView, FLAG_INDIRECT, FLAG_ORPHAN, MODE_FILE, MODE_SYMLINK, MODE_TYPE, Stamp, Time,
+    AnyView, DirView, FLAG_INDIRECT, FLAG_ORPHAN, MODE_FILE, MODE_SYMLINK, MODE_TYPE, Stamp, Time,
 };
 use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::format::special::Special;
@@ -64,12 +64,12 @@ impl<N: Nand> FlashLight<'_, N> {
             match node {
                 Node::Dir(ino) => {
                     let i = fs.index_mut().load_dir(ino)?;
-                    apply(&mut fs.index_mut().dirs[i].dir_mut(), set);
+                    apply(&mut fs.index_mut().dirs[i].dir_mut().any(), set);
                     fs.index_mut().dirs[i].change();
                 }
                 Node::File(file) => {
                     let i = fs.index_mut().load_file(file)?;
-                    apply(&mut fs.index_mut().files[i].file_mut(), set);
+                    apply(&mut fs.index_mut().files[i].file_mut().any(), set);
                     fs.index_mut().files[i].change();
                 }
             }
@@ -389,11 +389,12 @@ impl<N: Nand> Volume<'_, N> {
 
 impl<N: Nand> Index<'_, N> {
     fn attr_at(&self, node: Node, place: Place) -> Attr {
-        match place {
-            Place::Dir(i) => Attr::of(&self.dirs[i].dir(), node),
-            Place::File(i) => Attr::of(&self.files[i].file(), node),
-            Place::Scratch => Attr::of(&DirView::on(&self.scratch), node),
-        }
+        let inode = match place {
+            Place::Dir(i) => self.dirs[i].dir().any(),
+            Place::File(i) => self.files[i].file().any(),
+            Place::Scratch => AnyView::on(&self.scratch),
+        };
+        Attr::of(&inode, node)
     }
 
     /// Takes the creation of a file back that has just been made, in RAM only as that was. The

@@ -11,7 +11,7 @@ use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::header::Kind;
-use crate::format::inode::{DirView, FileView, Inode};
+use crate::format::inode::{AnyView, DirView, FileView};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::format::node::{FileRef, Node};
 use crate::format::tag::{self, Tag};
@@ -77,12 +77,12 @@ impl Way {
     /// many maps move at a time as the inode's log has room to note, with their index page, which
     /// is written once for all of them. Written once for each, the pages of a block of which half
     /// is maps fill another, of which half is in use again.
-    fn to<const REC: usize>(inode: &Inode<&[u8], REC>, key: u32, is_urgent: bool) -> Option<Way> {
+    fn to(inode: &AnyView<'_>, key: u32, is_urgent: bool) -> Option<Way> {
         if inode.levels() == 0 {
             return None;
         }
         let root = inode.pointer_for(key);
-        let notes = inode.room().saturating_sub(tree::SLACK) / REC;
+        let notes = inode.room().saturating_sub(tree::SLACK) / inode.rec();
         let most = notes.saturating_sub(1).clamp(BATCH, COPIES);
         Some(Way {
             levels: inode.levels(),
@@ -306,11 +306,11 @@ impl<N: Nand> Index<'_, N> {
             AnySlot::Dir(self.load_dir(owner.ino)?)
         };
         let urgent = self.is_urgent();
-        let way = match slot {
-            AnySlot::Dir(i) => Way::to(&self.dirs[i].dir(), key, urgent),
-            AnySlot::File(i) => Way::to(&self.files[i].file(), key, urgent),
+        let inode = match slot {
+            AnySlot::Dir(i) => self.dirs[i].dir().any(),
+            AnySlot::File(i) => self.files[i].file().any(),
         };
-        let Some(way) = way else {
+        let Some(way) = Way::to(&inode, key, urgent) else {
             return Ok(());
         };
         let mut copies = NO_COPIES;
@@ -321,20 +321,15 @@ impl<N: Nand> Index<'_, N> {
         }
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
         let (store, root) = (&mut self.store, way.root);
-        let old = match slot {
-            AnySlot::Dir(i) => {
-                let mut inode = self.dirs[i].dir_mut();
-                let old = tree::repoint(store, maps, scratch, &mut inode, root, copies)?;
-                self.dirs[i].change();
-                old
-            }
-            AnySlot::File(i) => {
-                let mut inode = self.files[i].file_mut();
-                let old = tree::repoint(store, maps, scratch, &mut inode, root, copies)?;
-                self.files[i].dirty = true;
-                old
-            }
+        let mut inode = match slot {
+            AnySlot::Dir(i) => self.dirs[i].dir_mut().any(),
+            AnySlot::File(i) => self.files[i].file_mut().any(),
         };
+        let old = tree::repoint(store, maps, scratch, &mut inode, root, copies)?;
+        match slot {
+            AnySlot::Dir(i) => self.dirs[i].change(),
+            AnySlot::File(i) => self.files[i].dirty = true,
+        }
         for page in copies.iter().map(|c| c.from).chain(old) {
             match slot {
                 AnySlot::Dir(i) => {

@@ -99,7 +99,7 @@ impl Extent {
     }
 
     /// The part of the run within `from..to`, if any.
-    #[inline]
+    #[cfg_attr(target_os = "none", inline(never))]
     pub fn clip(&self, from: u32, to: u32) -> Option<Extent> {
         let (a, b) = (self.index.max(from), self.end().min(to));
         (a < b).then(|| Extent {

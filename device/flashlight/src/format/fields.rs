@@ -1,5 +1,8 @@
 //! Fields of pages that may say anything: what is beyond the end is 0, or empty. So no view of a
 //! page panics, whatever leads it to look there.
+//!
+//! On a target without an operating system these are calls: there are hundreds of them, and code
+//! counts. That of four bytes is not: in the boot reader it is shorter in place.
 
 /// Bytes of a slice, as an array; zeros where there are not so many.
 #[inline]
@@ -9,13 +12,15 @@ fn field<const N: usize>(b: &[u8], at: usize) -> [u8; N] {
 }
 
 /// The field of a byte at `at`.
-#[inline]
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
 pub(crate) fn get_u8(b: &[u8], at: usize) -> u8 {
     b.get(at).copied().unwrap_or_default()
 }
 
 /// The field of 2 bytes at `at`.
-#[inline]
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
 pub(crate) fn get_u16(b: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(field(b, at))
 }
@@ -27,7 +32,8 @@ pub(crate) fn get_u32(b: &[u8], at: usize) -> u32 {
 }
 
 /// The field of 8 bytes at `at`.
-#[inline]
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
 pub(crate) fn get_u64(b: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(field(b, at))
 }
@@ -49,7 +55,8 @@ pub(crate) fn put_u32(b: &mut [u8], at: usize, v: u32) {
 }
 
 /// So many bytes from `at` on; none where there are not so many.
-#[inline]
+#[cfg_attr(target_os = "none", inline(never))]
+#[cfg_attr(not(target_os = "none"), inline)]
 pub(crate) fn part(b: &[u8], at: usize, len: usize) -> &[u8] {
     b.get(at..).and_then(|b| b.get(..len)).unwrap_or_default()
 }

@@ -131,12 +131,45 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
     pub fn extent(&self, i: usize) -> Extent {
         Extent::decode(part(self.b(), self.extent_at(i), extent::SIZE))
     }
+    /// All of them.
+    fn extent_list(&self) -> Extents<'_> {
+        MapPage::<_, REC>(self.b()).into_extents()
+    }
     /// First extent that begins at `index` or behind it.
     pub fn extent_search(&self, index: u32) -> usize {
-        let (mut lo, mut hi) = (0, self.extents());
+        self.extent_list().search(index)
+    }
+    /// What the page says of one index.
+    pub fn extent_of(&self, index: u32) -> Option<Extent> {
+        self.extent_list().of(index)
+    }
+    /// What it says of a range.
+    pub fn extents_in(&self, from: u32, to: u32) -> impl Iterator<Item = Extent> + '_ {
+        self.extent_list().within(from, to)
+    }
+}
+
+impl<'a, const REC: usize> MapPage<&'a [u8], REC> {
+    /// Its extents, whichever kind of page it is, for as long as the page is borrowed.
+    pub fn into_extents(self) -> Extents<'a> {
+        let len = extent::SIZE * self.extents();
+        Extents(part(self.0, self.extent_at(0), len))
+    }
+}
+
+/// Extents as a page has them, sorted.
+#[derive(Clone, Copy)]
+pub(crate) struct Extents<'a>(&'a [u8]);
+
+impl<'a> Extents<'a> {
+    fn get(self, i: usize) -> Extent {
+        Extent::decode(part(self.0, extent::SIZE * i, extent::SIZE))
+    }
+    fn search(self, index: u32) -> usize {
+        let (mut lo, mut hi) = (0, self.0.len() / extent::SIZE);
         while lo < hi {
             let mid = usize::midpoint(lo, hi);
-            if self.extent(mid).index < index {
+            if self.get(mid).index < index {
                 lo = mid + 1;
             } else {
                 hi = mid;
@@ -144,15 +177,14 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
         }
         lo
     }
-    /// What the page says of one index.
-    pub fn extent_of(&self, index: u32) -> Option<Extent> {
-        let i = self.extent_search(index + 1).checked_sub(1)?;
-        self.extent(i).clip(index, index + 1)
+    /// What they say of one index.
+    pub fn of(self, index: u32) -> Option<Extent> {
+        let i = self.search(index + 1).checked_sub(1)?;
+        self.get(i).clip(index, index + 1)
     }
-    /// What it says of a range.
-    pub fn extents_in(&self, from: u32, to: u32) -> impl Iterator<Item = Extent> + '_ {
-        (self.extent_search(from).saturating_sub(1)..self.extents())
-            .map(|i| self.extent(i))
+    fn within(self, from: u32, to: u32) -> impl Iterator<Item = Extent> + 'a {
+        (self.search(from).saturating_sub(1)..self.0.len() / extent::SIZE)
+            .map(move |i| self.get(i))
             .take_while(move |e| e.index < to)
             .filter_map(move |e| e.clip(from, to))
     }
@@ -182,36 +214,23 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
         self.0.as_mut().copy_within(at + extent::SIZE..end, at);
         self.set_extents(self.extents() - 1);
     }
-    /// Removes a range of indexes, and hands the runs that were there to `free`. Needs room for one
-    /// extent.
-    pub fn extents_cut(&mut self, from: u32, to: u32, mut free: impl FnMut(Extent)) {
-        let mut r = self.extent_search(from);
-        if r > 0 && self.extent(r - 1).end() > from {
-            r -= 1;
-        }
-        while r < self.extents() {
-            let e = self.extent(r);
-            if e.index >= to {
-                break;
+    /// Removes the first run of a range of indexes, or the part of it that is in the range, and
+    /// gives it; none is left where there is none. Needs room for one extent.
+    pub fn extent_cut(&mut self, from: u32, to: u32) -> Option<Extent> {
+        let first = self.extent_search(from).saturating_sub(1);
+        let (r, e, cut) = (first..self.extents())
+            .map(|r| (r, self.extent(r)))
+            .take_while(|(_, e)| e.index < to)
+            .find_map(|(r, e)| Some((r, e, e.clip(from, to)?)))?;
+        match (e.clip(0, from), e.clip(to, extent::INDEX_END)) {
+            (Some(left), Some(right)) => {
+                self.extent_set(r, &left);
+                self.extent_insert(r + 1, &right);
             }
-            let Some(cut) = e.clip(from, to) else {
-                r += 1;
-                continue;
-            };
-            free(cut);
-            match (e.clip(0, from), e.clip(to, extent::INDEX_END)) {
-                (Some(left), Some(right)) => {
-                    self.extent_set(r, &left);
-                    self.extent_insert(r + 1, &right);
-                    r += 2;
-                }
-                (Some(rest), None) | (None, Some(rest)) => {
-                    self.extent_set(r, &rest);
-                    r += 1;
-                }
-                (None, None) => self.extent_remove(r),
-            }
+            (Some(rest), None) | (None, Some(rest)) => self.extent_set(r, &rest),
+            (None, None) => self.extent_remove(r),
         }
+        Some(cut)
     }
     /// Inserts a run that overlaps nothing. It joins with others where they go on on the chip, and
     /// `border` does not begin where the second does.
@@ -434,9 +453,9 @@ mod tests {
             let to = from + 1 + below(24 - from);
             let page = 100 * (1 + round % 9) + from;
             let mut freed = vec![];
-            m.extents_cut(from, to, |e| {
+            while let Some(e) = m.extent_cut(from, to) {
                 freed.extend((0..e.count).map(|k| (e.index + k, e.page + k)));
-            });
+            }
             let had = (from..to).filter_map(|i| Some((i, model[i as usize].take()?)));
             assert_eq!(freed, had.collect::<std::vec::Vec<_>>(), "round {round}");
             if round % 3 < 2 {

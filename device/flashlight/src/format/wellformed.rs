@@ -19,7 +19,8 @@ use crate::format::extent::{
 };
 use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::inode::{
-    DirView, FLAG_INDIRECT, FileView, Inode, MODE_DIR, MODE_FILE, MODE_SYMLINK, MODE_TYPE, NAME_MAX,
+    AnyView, DirView, FLAG_INDIRECT, FileView, MODE_DIR, MODE_FILE, MODE_SYMLINK, MODE_TYPE,
+    NAME_MAX,
 };
 use crate::format::limits::{RESERVES, ROOT_BLOCKS};
 use crate::format::mappage::{self, MapPage};
@@ -164,7 +165,7 @@ impl Chip {
 
     /// What the inodes of directories and of files have in common. Keys of
     /// their maps are below `limit`.
-    fn inode<const REC: usize>(&self, view: &Inode<&[u8], REC>, limit: u32) -> bool {
+    fn inode(&self, view: &AnyView<'_>, limit: u32) -> bool {
         let (pointers, xattr) = (view.pointers(), view.xattr());
         (xattr.is_none() || self.has(xattr.0))
             && self.pointers(pointers, |p| view.pointer(p), limit)
@@ -186,9 +187,9 @@ impl Chip {
             }
         };
         let record = |r| DirRec::decode(view.record(r));
-        self.inode(view, NO_HASH)
-            && is_placed
+        is_placed
             && view.mode() & MODE_TYPE == MODE_DIR
+            && self.inode(&view.any(), NO_HASH)
             && (0..n).all(|r| self.entry(&record(r)))
             && (1..n).all(|r| record(r - 1).hash <= record(r).hash)
     }
@@ -212,8 +213,9 @@ impl Chip {
         let n = view.records();
         let size_max = u64::from(INDEX_END) * u64::from(self.page_size);
         let record = |r| Extent::decode(view.record(r));
-        self.inode(view, INDEX_END)
-            && view.ino() >= FIRST_FILE
+        view.ino() >= FIRST_FILE
+            && view.mode() & MODE_TYPE != MODE_DIR
+            && self.inode(&view.any(), INDEX_END)
             && self.names(view)
             && match Special::of(view.mode(), view.size()) {
                 None => {

@@ -83,7 +83,7 @@ impl<N: Nand> Index<'_, N> {
     /// where its range ends: also when the page that leads there cannot be read. At most one read.
     #[allow(clippy::type_complexity)]
     fn hash_map_for(&mut self, i: DirSlot, hash: u32) -> (Result<(u32, PageAddr), Fault>, u32) {
-        let lead = MapLead::of(&self.dirs[i].dir(), hash, NO_HASH);
+        let lead = MapLead::of(&self.dirs[i].dir().any(), hash, NO_HASH);
         self.map_for(&HASH, &lead)
     }
 
@@ -560,7 +560,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(None);
         }
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-        tree::targets(&mut self.store, HASH, page, &view, from, NO_HASH).map(Some)
+        tree::targets(&mut self.store, HASH, page, &view.any(), from, NO_HASH).map(Some)
     }
 
     pub(crate) fn apply_dir_changes(
@@ -574,7 +574,7 @@ impl<N: Nand> Index<'_, N> {
             dir: 0,
             hash: 0,
         };
-        let mut inode = self.dirs[i].dir_mut();
+        let mut inode = self.dirs[i].dir_mut().any();
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
         let store = &mut self.store;
         let old = tree::apply(store, HASH, scratch, &mut inode, owner, target, changes);

@@ -48,7 +48,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         index: u32,
     ) -> (Result<(u32, PageAddr), Fault>, u32) {
-        let lead = MapLead::of(&self.files[i].file(), index, INDEX_END);
+        let lead = MapLead::of(&self.files[i].file().any(), index, INDEX_END);
         self.map_for(&EXTENT, &lead)
     }
 
@@ -389,14 +389,21 @@ impl<N: Nand> Index<'_, N> {
     /// program, one program more when the map is split; at the index level see `waiting.rs`.
     pub(crate) fn file_migrate(&mut self, i: FileSlot, key: Option<u32>) -> Result<(), Fault> {
         self.write_notes(i)?;
-        let view = self.files[i].file();
+        let view = self.files[i].file().any();
         if view.levels() == 2 {
             let root = tree::root_for(&view, EXTENT, key, INDEX_END);
             return self.gather(i, root);
         }
         let view = self.files[i].file();
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
-        let target = tree::target(&mut self.store, EXTENT, scratch, &view, key, INDEX_END)?;
+        let target = tree::target(
+            &mut self.store,
+            EXTENT,
+            scratch,
+            &view.any(),
+            key,
+            INDEX_END,
+        )?;
         let owner = view.file_ref(self.store.volume);
         if target.page.is_none() {
             ExtentPage::<&mut [u8]>::on(scratch).init(owner, target.first, target.end);
@@ -488,7 +495,7 @@ impl<N: Nand> Index<'_, N> {
         changes: &Changes,
     ) -> Result<(), Fault> {
         let owner = self.files[i].file().file_ref(self.store.volume);
-        let mut inode = self.files[i].file_mut();
+        let mut inode = self.files[i].file_mut().any();
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
         let store = &mut self.store;
         let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, changes);
@@ -547,12 +554,11 @@ impl<N: Nand> Index<'_, N> {
         let Some(part) = e.clip(page.first_key(), page.end_key()) else {
             return Ok(None);
         };
-        let store = &mut self.store;
-        page.extents_cut(part.index, part.end(), |old| {
+        while let Some(old) = page.extent_cut(part.index, part.end()) {
             if !part.masks {
-                store.invalidate_run(old.page, old.count, MayProgram);
+                self.store.invalidate_run(old.page, old.count, MayProgram);
             }
-        });
+        }
         let covering = Extent {
             masks: false,
             covers: part.masks,

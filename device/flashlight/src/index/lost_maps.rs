@@ -23,7 +23,7 @@ impl<N: Nand> Index<'_, N> {
                 break;
             }
             let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-            let view = self.dirs[i].dir();
+            let view = self.dirs[i].dir().any();
             let target = tree::target(&mut self.store, HASH, page, &view, Some(key), NO_HASH);
             let end = match sound(target)? {
                 Some(target) => {
@@ -54,7 +54,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// The same for an index page, which covers a key; where its range ends.
     fn replace_lost_index(&mut self, i: DirSlot, key: u32) -> Result<u32, Fault> {
-        let view = self.dirs[i].dir();
+        let view = self.dirs[i].dir().any();
         let root = view.pointer_for(key);
         let ((first, old), end) = tree::root_range(&view, key, NO_HASH);
         let put = self.put_empty_map(i, (first, end))?;

@@ -30,6 +30,10 @@ const DEPTH: usize = 4;
 
 /// What is known of a block of DirInodes.
 struct Census {
+    block: u32,
+    /// The pages that have not been looked at.
+    next: u32,
+    end: u32,
     /// Pages that are valid, and that can be read.
     valid: u32,
     readable: u32,
@@ -40,6 +44,11 @@ struct Census {
 }
 
 impl Census {
+    /// Counts nothing: the block has no DirInodes.
+    fn skip(&mut self) {
+        (self.end, self.readable, self.lost) = (0, 0, None);
+    }
+
     /// Whether some of the readable pages may be invalid.
     fn is_vague(&self) -> bool {
         !self.listed && self.readable > self.valid
@@ -70,10 +79,11 @@ impl<N: Nand> Index<'_, N> {
         self.map.buf.fill(0xff);
         let mut lost = None;
         for block in 0..self.store.table.blocks() {
-            let census = self.visit_dirs(block, |index, at, header| {
-                index.map_found(first, at, header)
-            })?;
-            lost = lost.or(census.and_then(|c| c.missing()));
+            let mut census = self.census(block);
+            while let Some((at, header)) = self.next_dir(&mut census)? {
+                self.map_found(first, at, &header)?;
+            }
+            lost = lost.or(census.missing());
         }
         for _ in 0..DEPTH {
             if !self.drop_removed(first, lost.is_some())? {
@@ -118,38 +128,47 @@ impl<N: Nand> Index<'_, N> {
         self.listed_valid(at) != Some(false) && !self.is_new(at)
     }
 
-    /// Shows `each` the DirInodes of a block that may be valid, one after another in the scratch
-    /// page. `None` for a block of another area.
-    fn visit_dirs(
-        &mut self,
-        block: u32,
-        mut each: impl FnMut(&mut Self, PageAddr, &Header) -> Result<(), Fault>,
-    ) -> Result<Option<Census>, Fault> {
-        let BlockState::Meta(valid @ 1..) = self.store.state(block) else {
-            return Ok(None);
+    /// A count of the DirInodes of a block, none of which [`Index::next_dir`] has read yet.
+    fn census(&mut self, block: u32) -> Census {
+        let valid = match self.store.state(block) {
+            BlockState::Meta(valid) => valid,
+            _ => 0,
         };
-        let mut census = Census {
+        Census {
+            block,
+            next: 0,
+            end: if valid > 0 {
+                self.store.programmed(block)
+            } else {
+                0
+            },
             valid,
             readable: 0,
             lost: None,
             listed: self.store.listed(block).is_some(),
-        };
-        for index in 0..self.store.programmed(block) {
-            let at = self.store.geo.page(BlockAddr(block), index);
+        }
+    }
+
+    /// The next DirInode of a block that may be valid, into the scratch page. A block of another
+    /// area has none.
+    fn next_dir(&mut self, census: &mut Census) -> Result<Option<(PageAddr, Header)>, Fault> {
+        while census.next < census.end {
+            let at = self.store.geo.page(BlockAddr(census.block), census.next);
+            census.next += 1;
             if !self.may_be_valid(at) {
                 continue;
             }
             match self.read_scratch(at)? {
                 Some(header) if header.kind == Kind::Dir => {
                     census.readable += 1;
-                    each(self, at, &header)?;
+                    return Ok(Some((at, header)));
                 }
-                Some(_) => return Ok(None),
-                None if crate::format::header::is_blank(&self.scratch) => break,
+                Some(_) => census.skip(),
+                None if crate::format::header::is_blank(&self.scratch) => census.end = 0,
                 None => census.lost = Some(at),
             }
         }
-        Ok(Some(census))
+        Ok(None)
     }
 
     /// Notes the DirInode in the scratch page, unless a newer one of its number is known.
@@ -178,22 +197,22 @@ impl<N: Nand> Index<'_, N> {
             if self.store.listed(block).is_some() {
                 continue;
             }
-            let census = self.visit_dirs(block, |_, _, _| Ok(()))?;
-            if !census.is_some_and(|c| c.is_vague()) {
+            let mut census = self.census(block);
+            while self.next_dir(&mut census)?.is_some() {}
+            if !census.is_vague() {
                 continue;
             }
-            self.visit_dirs(block, |index, at, _| {
-                let view = DirView::on(&*index.scratch);
-                let ino = view.ino();
-                if index.entry(first, ino) == at
+            let mut census = self.census(block);
+            while let Some((at, _)) = self.next_dir(&mut census)? {
+                let ino = DirView::on(&*self.scratch).ino();
+                if self.entry(first, ino) == at
                     && ino > INDEX_DIR
-                    && (all || !index.is_named(first, ino)?)
+                    && (all || !self.is_named(first, ino)?)
                 {
-                    index.set_entry(first, ino, PageAddr::NONE);
+                    self.set_entry(first, ino, PageAddr::NONE);
                     dropped = true;
                 }
-                Ok(())
-            })?;
+            }
         }
         Ok(dropped)
     }
@@ -357,7 +376,7 @@ fn names(dir: &DirView<'_>, hash: u32, ino: u32) -> Answer {
     if masked || dir.levels() == 0 {
         return Answer::No;
     }
-    Answer::Ask(tree::root_range(dir, hash, dirrec::NO_HASH).0.1)
+    Answer::Ask(tree::root_range(&dir.any(), hash, dirrec::NO_HASH).0.1)
 }
 
 impl<'r, N: Nand> Index<'r, N> {

@@ -6,7 +6,7 @@ use crate::format::area::LogArea;
 use crate::format::dirrec::HASH_SHIFT;
 use crate::format::extent;
 use crate::format::header::Kind;
-use crate::format::inode::{Inode, POINTER};
+use crate::format::inode::{AnyMut, AnyView, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
 use crate::index::Index;
 use crate::space::latch::MayProgram;
@@ -59,7 +59,7 @@ pub(crate) struct MapLead {
 
 impl MapLead {
     /// Of an inode whose keys are all below `end`.
-    pub fn of<const REC: usize>(view: &Inode<&[u8], REC>, key: u32, end: u32) -> MapLead {
+    pub fn of(view: &AnyView<'_>, key: u32, end: u32) -> MapLead {
         let levels = view.levels();
         let (pointer, end) = match levels {
             0 => ((0, PageAddr::NONE), end),
@@ -227,7 +227,7 @@ pub(crate) fn pointer_record(key: u32, page: PageAddr) -> [u8; 8] {
 
 /// Of `n` ranges, those with the most records, the most first; none that has less than half as many
 /// as the first. Gives how many, one at least.
-pub(crate) fn pick_most(n: usize, records: impl Fn(usize) -> usize, picked: &mut [usize]) -> usize {
+pub(crate) fn pick_most(n: usize, records: &dyn Fn(usize) -> usize, picked: &mut [usize]) -> usize {
     let (mut counts, mut len) = ([0; BATCH], 0);
     for p in 0..n {
         let records = records(p);
@@ -248,12 +248,12 @@ pub(crate) fn pick_most(n: usize, records: impl Fn(usize) -> usize, picked: &mut
 
 /// Of `n` consecutive ranges that start at `key(0..n)` and end before `end`, the one that most
 /// records of the log fall into.
-fn densest<const REC: usize>(
-    inode: &Inode<&[u8], REC>,
+fn densest(
+    inode: &AnyView<'_>,
     kind: MapKind,
     n: usize,
     end: u32,
-    key: impl Fn(usize) -> u32,
+    key: &dyn Fn(usize) -> u32,
 ) -> usize {
     let records = |p| {
         let from = inode.record_search(key(p), kind.shift);
@@ -261,32 +261,23 @@ fn densest<const REC: usize>(
         to.saturating_sub(from)
     };
     let mut picked = [0];
-    pick_most(n, records, &mut picked);
+    pick_most(n, &records, &mut picked);
     picked[0]
 }
 
 /// The pointer of an inode that leads to where `key` belongs, or else to where most records of the
 /// log do.
-pub(crate) fn root_for<const REC: usize>(
-    inode: &Inode<&[u8], REC>,
-    kind: MapKind,
-    key: Option<u32>,
-    limit: u32,
-) -> usize {
+pub(crate) fn root_for(inode: &AnyView<'_>, kind: MapKind, key: Option<u32>, limit: u32) -> usize {
     let start = |p| if p == 0 { 0 } else { inode.pointer(p).0 };
     match key {
         Some(key) => inode.pointer_for(key),
-        None => densest(inode, kind, inode.pointers(), limit, start),
+        None => densest(inode, kind, inode.pointers(), limit, &start),
     }
 }
 
 /// The pointer for `key` in an inode, and the key where its range ends; `limit` ends the keys. The
 /// inode has pointers.
-pub(crate) fn root_range<const REC: usize>(
-    inode: &Inode<&[u8], REC>,
-    key: u32,
-    limit: u32,
-) -> ((u32, PageAddr), u32) {
+pub(crate) fn root_range(inode: &AnyView<'_>, key: u32, limit: u32) -> ((u32, PageAddr), u32) {
     let p = inode.pointer_for(key);
     let end = if p + 1 < inode.pointers() {
         inode.pointer(p + 1).0
@@ -314,7 +305,7 @@ fn forward(key: u32, end: u32, limit: u32) -> u32 {
 }
 
 /// What a pointer of an inode leads to.
-fn root_target<const REC: usize>(inode: &Inode<&[u8], REC>, root: usize, limit: u32) -> MapTarget {
+fn root_target(inode: &AnyView<'_>, root: usize, limit: u32) -> MapTarget {
     let end = if root + 1 < inode.pointers() {
         inode.pointer(root + 1).0
     } else {
@@ -330,11 +321,11 @@ fn root_target<const REC: usize>(inode: &Inode<&[u8], REC>, root: usize, limit: 
 
 /// The map that covers `key`, or else the one that most records of the log belong to; `limit`
 /// ends the keys. At the index level one read, into `scratch`.
-pub(crate) fn target<const REC: usize, N: Nand>(
+pub(crate) fn target<N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
-    inode: &Inode<&[u8], REC>,
+    inode: &AnyView<'_>,
     key: Option<u32>,
     limit: u32,
 ) -> Result<MapTarget, Fault> {
@@ -357,18 +348,18 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     let start = |p| index_start(&index, p, first);
     let p = match key {
         Some(key) => index.pointer_for(key),
-        None => densest(inode, kind, index.count(), end, start),
+        None => densest(inode, kind, index.count(), end, &start),
     };
     Ok(target.below(&index, p))
 }
 
 /// The same, and more maps of that index page that most records of the log belong to: these
 /// cost only one write of it.
-pub(crate) fn targets<const REC: usize, N: Nand>(
+pub(crate) fn targets<N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
-    inode: &Inode<&[u8], REC>,
+    inode: &AnyView<'_>,
     key: Option<u32>,
     limit: u32,
 ) -> Result<([MapTarget; BATCH], usize), Fault> {
@@ -392,7 +383,7 @@ pub(crate) fn targets<const REC: usize, N: Nand>(
             .saturating_sub(from)
     };
     let mut picked = [0; BATCH];
-    let n = pick_most(index.count(), records, &mut picked);
+    let n = pick_most(index.count(), &records, &mut picked);
     for (target, &p) in targets.iter_mut().zip(&picked[..n]) {
         *target = all.below(&index, p);
     }
@@ -507,11 +498,11 @@ pub(crate) fn split_index<N: Nand>(
 /// Applies changes of pointers to an inode, or to the index page that it points to. Returns the
 /// index page that was replaced. No flash operation below the index level; there one read and one
 /// program, one more when an index page is split or first made.
-pub(crate) fn apply<const REC: usize, N: Nand>(
+pub(crate) fn apply<N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
-    inode: &mut Inode<&mut [u8], REC>,
+    inode: &mut AnyMut<'_>,
     owner: Owner,
     target: &MapTarget,
     changes: &Changes,
@@ -532,7 +523,10 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
         return Err(store.nand.damaged(old, kind.index.damaged()));
     }
     for &(from, to) in changes.drained() {
-        MapPage::<&mut [u8], 8>::on(scratch).extents_cut(from, to, |_| {});
+        while MapPage::<&mut [u8], 8>::on(scratch)
+            .extent_cut(from, to)
+            .is_some()
+        {}
     }
     for (k, put) in changes.iter().enumerate() {
         let page: MapPage<&mut [u8], 8> = MapPage(scratch);
@@ -576,11 +570,11 @@ pub(crate) struct Copied {
 /// Makes the pointers to maps below one pointer of the inode, `root`, or the one to an index page,
 /// lead to their copies. Returns the index page that was replaced. At the index level one read and
 /// one program. With an error nothing leads to the copies, and they are given back.
-pub(crate) fn repoint<const REC: usize, N: Nand>(
+pub(crate) fn repoint<N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
-    inode: &mut Inode<&mut [u8], REC>,
+    inode: &mut AnyMut<'_>,
     root: usize,
     copies: &[Copied],
 ) -> Result<Option<PageAddr>, Fault> {
@@ -593,11 +587,11 @@ pub(crate) fn repoint<const REC: usize, N: Nand>(
     replaced
 }
 
-fn try_repoint<const REC: usize, N: Nand>(
+fn try_repoint<N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
-    inode: &mut Inode<&mut [u8], REC>,
+    inode: &mut AnyMut<'_>,
     root: usize,
     copies: &[Copied],
 ) -> Result<Option<PageAddr>, Fault> {
@@ -623,12 +617,12 @@ fn try_repoint<const REC: usize, N: Nand>(
     Ok(Some(old))
 }
 
-fn root_of<const REC: usize>(inode: &Inode<&mut [u8], REC>, page: PageAddr) -> Option<usize> {
+fn root_of(inode: &AnyMut<'_>, page: PageAddr) -> Option<usize> {
     (0..inode.pointers()).find(|&p| inode.pointer(p).1 == page)
 }
 
 /// Puts a pointer in its place, or in that of the one of the same key.
-fn put_in_inode<const REC: usize>(inode: &mut Inode<&mut [u8], REC>, put: Put) {
+fn put_in_inode(inode: &mut AnyMut<'_>, put: Put) {
     let n = inode.pointers();
     let at = (0..n).find(|&p| inode.pointer(p).0 >= put.key).unwrap_or(n);
     if at < n && inode.pointer(at).0 == put.key {
@@ -650,11 +644,11 @@ fn put_in_index(index: &mut MapPage<&mut [u8], 8>, put: Put) {
 }
 
 /// Moves all pointers of an inode to new index pages.
-fn make_index<const REC: usize, N: Nand>(
+fn make_index<N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
-    inode: &mut Inode<&mut [u8], REC>,
+    inode: &mut AnyMut<'_>,
     owner: Owner,
 ) -> Result<(), Fault> {
     let all = inode.pointers();

@@ -278,10 +278,9 @@ impl<N: Nand> Index<'_, N> {
         if n == 0 || Extent::decode(page.record(n - 1)).end() <= end {
             return Ok(());
         }
-        let store = &mut self.store;
-        page.extents_cut(end, INDEX_END, |e| {
-            store.invalidate_run(e.page, e.count, MayProgram);
-        });
+        while let Some(e) = page.extent_cut(end, INDEX_END) {
+            self.store.invalidate_run(e.page, e.count, MayProgram);
+        }
         let view = self.files[i].file();
         page.set_owner(view.file_ref(self.store.volume));
         let target = MapTarget {

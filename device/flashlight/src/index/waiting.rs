@@ -180,6 +180,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves records of a range from the log to the index page in the scratch
     /// page, while there is room.
+    #[inline(never)]
     fn gather_records(&mut self, i: FileSlot, first: u32, end: u32, _: MayProgram) -> usize {
         let (mut moved, r) = (0, self.files[i].file().record_search(first, 0));
         while r < self.files[i].file().records() {
@@ -211,13 +212,12 @@ impl<N: Nand> Index<'_, N> {
             let Some(part) = rec.clip(rec.index, to) else {
                 break;
             };
-            let store = &mut self.store;
             if let Some(below) = below {
-                index.extents_cut(part.index, to, |e| {
+                while let Some(e) = index.extent_cut(part.index, to) {
                     if !part.masks {
-                        store.invalidate_run(e.page, e.count, MayProgram);
+                        self.store.invalidate_run(e.page, e.count, MayProgram);
                     }
-                });
+                }
                 let part = Extent {
                     masks: below.masks,
                     covers: part.masks,
@@ -289,7 +289,7 @@ impl<N: Nand> Index<'_, N> {
         let (mut picked, mut n) = ([0; BATCH], 1);
         match key {
             Some(key) => picked[0] = index.pointer_for(key),
-            None => n = tree::pick_most(index.count(), |p| waiting(p).count, &mut picked),
+            None => n = tree::pick_most(index.count(), &|p| waiting(p).count, &mut picked),
         }
         let mut targets = [None; BATCH];
         for (target, &p) in targets.iter_mut().zip(&picked[..n]) {
@@ -453,11 +453,11 @@ impl<N: Nand> Index<'_, N> {
         let mut page: MapPage<&mut [u8], 8> = MapPage(page);
         let (store, view) = (&mut self.store, self.files[i].file());
         let before = page.len();
-        page.extents_cut(end, INDEX_END, |e| {
+        while let Some(e) = page.extent_cut(end, INDEX_END) {
             for part in unmasked(&view, e) {
                 store.invalidate_run(part.page, part.count, MayProgram);
             }
-        });
+        }
         while page.count() > 1 && page.pointer(page.count() - 1).0 >= end {
             page.remove(page.count() - 1);
         }

@@ -69,7 +69,7 @@ impl<N: Nand> Index<'_, N> {
         };
         let taken = (rec.parent, rec.hash);
         if self.is_older(taken.0, rec.seq)? {
-            self.unlink_if(taken.0, taken.1, |r| r.same_object(target, number))?;
+            self.unlink_object(taken, target, number)?;
         }
         self.link_if(rec, rec.moved, target, number)?;
         if let Some(recovery) = &mut self.store.recovery {

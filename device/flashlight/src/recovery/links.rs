@@ -3,12 +3,12 @@
 use crate::error::{Damaged, Fault, sound};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{
-    self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
+    Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
 };
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::header::{Kind, SEQ};
 use crate::format::inode::{FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
-use crate::format::mappage::{ExtentPage, MapPage, RECORDS};
+use crate::format::mappage::{ExtentPage, Extents, MapPage, RECORDS};
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
 use crate::index::cache::REMOVED_MOST;
@@ -90,13 +90,12 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Removes the entry of a file at a page, if it is there and can be read. Without the hash of
     /// its name all entries of the directory are looked at.
     fn unlink_page(&mut self, dir: u32, hash: Option<u32>, at: PageAddr) -> Result<(), Fault> {
-        let is = |r: &DirRec| r.same_object(Target::File, at.0);
         if let Some(hash) = hash {
-            return self.unlink_if(dir, hash, is);
+            return self.unlink_object((dir, hash), Target::File, at.0);
         }
         let (mut from, mut damage) = (0, None);
         while let Some(hash) = self.dir_next_hash(dir, from, &mut damage)? {
-            self.unlink_if(dir, hash, is)?;
+            self.unlink_object((dir, hash), Target::File, at.0)?;
             from = hash + 1;
         }
         Ok(())
@@ -147,22 +146,26 @@ impl<'r, N: Nand> Index<'r, N> {
                     count,
                 };
                 self.load_scratch(new, Kind::ExtentMap)?;
-                self.free_other_runs::<{ extent::SIZE }>(&waiting)
+                self.free_other_runs(&waiting, |page| ExtentPage::on(page).into_extents())
             }
             Some(Kind::ExtentIndex) => {
                 let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
                 let waiting = Waiting::of(&index, old, 0, INDEX_END);
                 self.load_scratch(new, Kind::ExtentIndex)?;
-                self.free_other_runs::<8>(&waiting)?;
+                self.free_other_runs(&waiting, |page| MapPage::<_, 8>::on(page).into_extents())?;
                 self.free_other_maps(old, new)
             }
             _ => Ok(()),
         }
     }
 
-    /// The same for the runs of `old`; the other page is in the scratch page.
-    fn free_other_runs<const REC: usize>(&mut self, old: &Waiting) -> Result<(), Fault> {
-        let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
+    /// The same for the runs of `old`; the other page is in the scratch page, and has `runs`.
+    fn free_other_runs(
+        &mut self,
+        old: &Waiting,
+        runs: fn(&[u8]) -> Extents<'_>,
+    ) -> Result<(), Fault> {
+        let page = ExtentPage::<&[u8]>::on(&*self.scratch);
         let (first, end) = (page.first_key(), page.end_key());
         let mut from = 0;
         let mut chunk = Chunk::EMPTY;
@@ -170,8 +173,7 @@ impl<'r, N: Nand> Index<'r, N> {
             let n = old.read(&mut self.store, from, &mut chunk)?;
             for e in chunk.extents().filter_map(|e| e.clip(first, end)) {
                 for k in 0..e.count {
-                    let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
-                    let now = page.extent_of(e.index + k);
+                    let now = runs(&self.scratch).of(e.index + k);
                     if !now.is_some_and(|now| now.covers || now.page == e.page + k) {
                         self.store.invalidate(PageAddr(e.page + k), MayProgram);
                     }
@@ -222,15 +224,15 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Removes the entry of an object, if it is there and can be read.
-    pub(crate) fn unlink_if(
+    pub(crate) fn unlink_object(
         &mut self,
-        dir: u32,
-        hash: u32,
-        is: impl Fn(&DirRec) -> bool,
+        (dir, hash): (u32, u32),
+        target: Target,
+        ptr: u32,
     ) -> Result<(), Fault> {
         let mut n = 0;
         while let Some(Some(rec)) = sound(self.dir_nth(dir, hash, n))? {
-            if is(&rec) {
+            if rec.same_object(target, ptr) {
                 return self.dir_remove(dir, &rec, Removal::Recorded);
             }
             n += 1;
@@ -288,9 +290,7 @@ impl<'r, N: Nand> Index<'r, N> {
             return Ok(());
         }
         if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
-            self.unlink_if(rec.moved.0, rec.moved.1, |r| {
-                r.same_object(Target::Dir, rec.ino)
-            })?;
+            self.unlink_object(rec.moved, Target::Dir, rec.ino)?;
         }
         if rec.flags & FLAG_EXCHANGED != 0 {
             self.replay_exchange(rec, Kind::Dir)?;
@@ -298,7 +298,7 @@ impl<'r, N: Nand> Index<'r, N> {
             && kind == Target::Dir as u8
             && self.is_older(rec.parent, rec.seq)?
         {
-            self.unlink_if(rec.parent, rec.hash, |r| r.same_object(Target::Dir, dir))?;
+            self.unlink_object((rec.parent, rec.hash), Target::Dir, dir)?;
         }
         self.link_if(rec, (rec.parent, rec.hash), Target::Dir, rec.ino)
     }
@@ -307,9 +307,7 @@ impl<'r, N: Nand> Index<'r, N> {
         if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
             match self.entry_of(rec.moved, rec)?.flatten() {
                 Some(r) => self.dir_remove(rec.moved.0, &r, Removal::Recorded)?,
-                None => self.unlink_if(rec.moved.0, rec.moved.1, |r| {
-                    r.same_object(Target::Indirect, rec.ino)
-                })?,
+                None => self.unlink_object(rec.moved, Target::Indirect, rec.ino)?,
             }
         }
         if rec.flags & FLAG_EXCHANGED != 0 {
@@ -427,7 +425,7 @@ impl<'r, N: Nand> Index<'r, N> {
             Target::Indirect
         };
         if self.is_older(rec.parent, rec.seq)? {
-            self.unlink_if(rec.parent, rec.hash, |r| r.same_object(target, ptr))?;
+            self.unlink_object((rec.parent, rec.hash), target, ptr)?;
         }
         if target == Target::File {
             return self.free_file_at(PageAddr(ptr));

@@ -255,15 +255,23 @@ impl<'r, N: Nand> Index<'r, N> {
         group: &mut [u8; GROUP_MOST],
     ) -> Option<usize> {
         let piece = Piece::on(&self.store.geo, self.files[FileSlot::First].buf, used)?;
-        for &byte in piece.bytes().skip(*taken) {
-            *taken += 1;
-            if let Part::Deferred(bytes) = parts.next(byte) {
-                let len = forget_removals(bytes);
-                group[..len].copy_from_slice(&bytes[..len]);
-                return Some(len);
+        let (before, mut at) = (*taken, 0);
+        let found = piece.try_each(&mut |byte| {
+            at += 1;
+            if at <= before {
+                return Ok(());
             }
-        }
-        None
+            *taken = at;
+            match parts.next(byte) {
+                Part::Deferred(bytes) => {
+                    let len = forget_removals(bytes);
+                    group[..len].copy_from_slice(&bytes[..len]);
+                    Err(len)
+                }
+                _ => Ok(()),
+            }
+        });
+        found.err()
     }
 
     /// Writes a directory with its changes before the checkpoint, unless a later page shows them

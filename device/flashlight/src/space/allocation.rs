@@ -30,7 +30,7 @@ impl<N: Nand> Store<'_, N> {
             let block = self.if_any(block)?;
             self.push_reserve(block, LogArea::Data);
             self.record_reserves()?;
-            let taken = self.take_reserved(LogArea::Data, |r| u32::from(r.0) == block)?;
+            let taken = self.take_reserved(LogArea::Data, Some(block))?;
             if let Some(block) = taken {
                 return Ok(block);
             }
@@ -45,23 +45,21 @@ impl<N: Nand> Store<'_, N> {
     /// Takes a reserved block of an area for writing.
     pub fn take_block(&mut self, area: LogArea) -> Result<u32, Fault> {
         loop {
-            if let Some(block) = self.take_reserved(area, |r| r.1 == area as u8)? {
+            if let Some(block) = self.take_reserved(area, None)? {
                 return Ok(block);
             }
             self.reserve(Some(area))?;
         }
     }
 
-    /// Takes the first of some reserved blocks that can be erased.
-    fn take_reserved(
-        &mut self,
-        area: LogArea,
-        suits: impl Fn(&(u16, u8)) -> bool,
-    ) -> Result<Option<u32>, Fault> {
+    /// Takes a reserved block, or else the first of an area, that can be erased.
+    fn take_reserved(&mut self, area: LogArea, block: Option<u32>) -> Result<Option<u32>, Fault> {
         loop {
             let Some(i) = self.log.reserves[..self.log.reserved]
                 .iter()
-                .position(&suits)
+                .position(|&(at, of)| {
+                    block.map_or(of == area as u8, |block| block == u32::from(at))
+                })
             else {
                 return Ok(None);
             };

@@ -258,9 +258,14 @@ impl<'r> Table<'r> {
 
     /// The copies of the pages that have been written.
     pub fn copies(&self) -> impl Iterator<Item = PageAddr> {
-        (self.paged.iter())
-            .flat_map(|p| (0..p.layout.pages).flat_map(|number| p.places(number)))
-            .filter(|at| at.is_some())
+        let pages = self.paged.as_ref().map_or(0, |p| p.layout.pages);
+        (0..2 * pages).filter_map(|n| self.copy(n))
+    }
+
+    /// A copy, of the two that each page has, if it has been written.
+    fn copy(&self, n: usize) -> Option<PageAddr> {
+        let places = self.paged.as_ref()?.places(n / 2);
+        Some(places[n % 2]).filter(|at| at.is_some())
     }
 
     /// Blocks among which the cheapest to clean is, of those that have not been `looked_at` yet, a
