@@ -495,13 +495,18 @@ impl<N: Nand> Index<'_, N> {
             return Err(self.store.nand.damaged(at, Damaged::FileOfDir));
         }
         let ino = FileView::on(&self.scratch).ino();
-        let i = match self.file_slot(ino) {
+        let cached = self.file_slot(ino);
+        let i = match cached {
             Some(i) => i,
             None => self.load_file_at(at)?,
         };
         let view = self.files[i].file();
         if view.holder(self.store.volume) != (dir, hash) || self.files[i].loc != at {
             visitor.problem(at, ino, "the entry is another file's");
+            if cached.is_none() {
+                // Nobody is to take it for the file of that number: that may be elsewhere.
+                self.files[i].clear();
+            }
             return Ok(());
         }
         self.walk_names(i, at, visitor)?;
