@@ -128,12 +128,12 @@ impl<'r, N: Nand> Volume<'r, N> {
         // The program of the other was cut or failed, or its page has rotted.
         volume.durable.anchor.root_alone = !root.twice && !volume.durable.anchor.has_one_root();
         let transferred = config.after_transfer;
-        if !start.clean
+        let was_cut = !start.clean
             || volume.durable.anchor.chained > 0
             || transferred
-            || volume.durable.index.deferred_left_out
-            || volume.durable.index.was_written(start.since)?
-        {
+            || volume.durable.index.was_written(start.since)?;
+        // A mount with more RAM may have left more deferred changes than there is room for.
+        if was_cut || volume.durable.index.deferred_left_out {
             let unknown = transferred || volume.durable.claims_may_be_lost()?;
             if root.seq > start.since && root.is_in_one() || unknown {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
@@ -144,7 +144,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 volume.durable.anchor.root_next = ANCHOR_PAGES;
             }
             let lasts = volume.account(Purpose::Recovery, |volume| volume.recover(start))?;
-            volume.durable.index.recovered = true;
+            volume.durable.index.recovered = was_cut;
             match (lasts, volume.durable.is_worn()) {
                 (false, _) => {}
                 (true, true) => volume.retire_if_possible()?,

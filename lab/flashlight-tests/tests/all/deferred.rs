@@ -204,3 +204,39 @@ fn the_least_ram_mounts_what_more_has_left() {
         clean(&mut fs);
     }
 }
+
+/// A full volume leaves more changes than the least RAM has room for: there is no block to write
+/// them to. It was unmounted in order all the same.
+#[test]
+fn a_full_volume_that_was_unmounted_is_not_taken_for_one_that_was_cut() {
+    let geo = chip(2048, 40, 16, 512).geometry();
+    let new = AnyNand::new(format(chip(2048, 40, 16, 512), 1));
+    let mut fs = try_mount_in(new, ram_useful(&geo), Config::default()).unwrap();
+    let dirs = dirs(&mut fs, 150);
+    let mut names = Names::new();
+    for n in 0..8 {
+        for (d, &dir) in dirs.iter().enumerate() {
+            let made = file(&mut fs, dir, name(n).as_bytes(), 100);
+            names.insert((d, n), made);
+        }
+    }
+    fs.sync().unwrap();
+    let root = fs.root();
+    let large = fs.create(root, b"large", &NewInode::default()).unwrap().ino;
+    let mut at = 0;
+    for n in 0..6 {
+        for (d, &dir) in dirs.iter().enumerate() {
+            if fs.unlink(dir, name(n).as_bytes(), NOW).is_ok() {
+                names.remove(&(d, n));
+            }
+            while fs.write(large, at, &[5; 2048], NOW).is_ok() {
+                at += 2048;
+            }
+        }
+    }
+    let orderly = try_unmount(fs).unwrap();
+    let mut fs = try_mount(orderly, Config::default()).unwrap();
+    assert!(!fs.volume().is_recovered());
+    clean(&mut fs);
+    compare(&mut fs, &dirs, &names, "full");
+}
