@@ -6,11 +6,11 @@ use core::mem::MaybeUninit;
 use core::ptr::addr_of_mut;
 use core::slice;
 
-use flashkit_flashlight::{FlashLight, Time};
+use flashkit_flashlight::{Config, Error, FlashLight, Time};
 use flashkit_flashlight_files::{Calls, Listing, OpenFile, OpenFiles};
 use flashkit_nand_c::gate::{mark, Gate, Lock};
 use flashkit_nand_c::memory::place;
-use flashkit_nand_c::Chip;
+use flashkit_nand_c::{Chip, Failure};
 
 use crate::codes::{
     FLASHLIGHT_E_BADF, FLASHLIGHT_E_BUSY, FLASHLIGHT_E_INVAL, FLASHLIGHT_E_NAMETOOLONG,
@@ -77,7 +77,7 @@ pub(crate) struct State {
     files: *mut Handle,
     /// Which mount of this memory it is.
     mount: u32,
-    volume: MaybeUninit<Volume>,
+    volume: MaybeUninit<Option<Volume>>,
 }
 
 /// What a `flashlight_file` is.
@@ -183,14 +183,18 @@ pub(crate) fn state(fs: *mut flashlight) -> Result<*mut State, c_int> {
 /// `fs` is null or points to a `flashlight`, all zeros before its first mount.
 pub(crate) unsafe fn begin<'a>(fs: *mut flashlight) -> Result<Session<'a>, c_int> {
     let state = state(fs)?;
-    // SAFETY: the caller's promise. The fields before `volume` are those of no reference.
+    // SAFETY: the caller's promise. The fields before `volume` are those of no reference. What is
+    // mounted is there.
     unsafe {
         Gate::enter(addr_of_mut!((*state).gate))?;
         let options = (*state).options;
         let secs = options.now.map_or(0, |now| now(options.context));
         Ok(Session {
             state,
-            volume: (*addr_of_mut!((*state).volume)).assume_init_mut(),
+            volume: (*addr_of_mut!((*state).volume))
+                .assume_init_mut()
+                .as_mut()
+                .unwrap_unchecked(),
             now: Time { secs, nanos: 0 },
             list: List(addr_of_mut!((*state).files)),
             _state: PhantomData,
@@ -352,18 +356,24 @@ impl Mounting {
         Ok(Mounting { state, options })
     }
 
-    /// Puts a mounted volume in its place.
-    pub fn done(self, volume: Volume) {
-        // SAFETY: there is room for it, as asserted above.
+    /// Mounts a volume in its place.
+    pub fn mount(
+        self,
+        chip: Chip,
+        ram: &'static mut [u8],
+        config: Config,
+    ) -> Result<(), Error<Failure>> {
+        // SAFETY: there is room for it, as asserted above, and the gate lets no other call there.
+        let place = unsafe { &mut *addr_of_mut!((*self.state).volume) }.write(None);
+        Volume::mount_into(place, chip, ram, config)?;
+        // SAFETY: as above.
         unsafe {
             (*self.state).options = self.options;
             (*self.state).files = core::ptr::null_mut();
             (*self.state).mount = (*self.state).mount.wrapping_add(1);
-            addr_of_mut!((*self.state).volume)
-                .cast::<Volume>()
-                .write(volume);
             Gate::set_mounted(addr_of_mut!((*self.state).gate), true);
         }
+        Ok(())
     }
 }
 

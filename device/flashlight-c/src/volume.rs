@@ -165,13 +165,7 @@ pub unsafe extern "C" fn flashlight_mount(
             read_only,
             ..Config::default()
         };
-        match FlashLight::mount(chip, ram, config) {
-            Ok(volume) => {
-                mounting.done(volume);
-                Ok(0)
-            }
-            Err(error) => Err(of_volume(&error)),
-        }
+        told(mounting.mount(chip, ram, config)).map(|()| 0)
     };
     answer(mount())
 }

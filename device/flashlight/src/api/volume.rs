@@ -38,9 +38,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         root: &New,
         config: Config,
     ) -> Result<N, Error<N::Error>> {
-        let mut fs = Volume::made(nand, ram, &config, |volume| FlashLight { volume })?;
-        fs.told(|fs| fs.volume.begin(volume, root, &config))?;
-        Ok(fs.volume.durable.index.store.nand.inner)
+        let mut place = None;
+        Volume::make(&mut place, nand, ram, &config, |volume| FlashLight {
+            volume,
+        })?;
+        if let Some(fs) = &mut place {
+            fs.told(|fs| fs.volume.begin(volume, root, &config))?;
+        }
+        place
+            .map(|fs: Self| fs.volume.durable.index.store.nand.inner)
+            .ok_or(Error::NotFormatted)
     }
 
     /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for
@@ -52,13 +59,32 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
     /// [`Error::Corrupt`].
     pub fn mount(nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
-        let mut mounted = Volume::made(nand, ram, &config, |volume| FlashLight { volume });
-        if let Ok(fs) = &mut mounted
-            && let Err(fault) = fs.volume.bring_back(&config)
-        {
-            mounted = Err(fs.store_mut().nand.error(fault));
+        let mut place = None;
+        Self::mount_into(&mut place, nand, ram, config)?;
+        place.ok_or(Error::NotFormatted)
+    }
+
+    /// The same, in the caller's memory: on the stack of the mount there is no copy of the volume
+    /// while what power has cut is recovered. That is 2 KiB less, or 4. After an error `place` is
+    /// empty.
+    ///
+    /// # Errors
+    /// As of [`FlashLight::mount`].
+    pub fn mount_into(
+        place: &mut Option<Self>,
+        nand: N,
+        ram: &'r mut [u8],
+        config: Config,
+    ) -> Result<(), Error<N::Error>> {
+        Volume::make(place, nand, ram, &config, |volume| FlashLight { volume })?;
+        let brought = match place {
+            Some(fs) => fs.told(|fs| fs.volume.bring_back(&config)),
+            None => Ok(()),
+        };
+        if brought.is_err() {
+            *place = None;
         }
-        mounted
+        brought
     }
 
     /// Makes everything durable and marks the volume as cleanly unmounted. Writes nothing when

@@ -26,15 +26,18 @@ use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 impl<'r, N: Nand> Volume<'r, N> {
+    /// Makes a volume of which nothing has been read yet, in `place`.
     // A call of its own, so that the copies it makes of the volume are gone from the stack when
     // the recovery begins.
     #[inline(never)]
-    pub(crate) fn made<T>(
+    pub(crate) fn make<T>(
+        place: &mut Option<T>,
         mut nand: N,
         ram: &'r mut [u8],
         config: &Config,
         wrap: impl FnOnce(Self) -> T,
-    ) -> Result<T, Error<N::Error>> {
+    ) -> Result<(), Error<N::Error>> {
+        *place = None;
         let roots = root_blocks(&mut nand).map_err(Error::Driver)?;
         if roots == [u32::MAX; 2] {
             return Err(Error::NotFormatted);
@@ -53,7 +56,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         let mut ram = ram;
         let (parts, [known_dirs, hashes]) = store_parts(&geo, config, layout, &mut ram);
         let store = Store::new(nand, config, parts);
-        Ok(wrap(Volume {
+        *place = Some(wrap(Volume {
             durable: Durable {
                 index: Index::new(store, config.read_only, known_dirs, hashes, ram),
                 anchor: Anchor::new(roots),
@@ -63,7 +66,8 @@ impl<'r, N: Nand> Volume<'r, N> {
             job: None,
             credit: 0,
             looked_for_overridden: 0,
-        }))
+        }));
+        Ok(())
     }
 
     /// Erases all good blocks, and writes the first checkpoint.

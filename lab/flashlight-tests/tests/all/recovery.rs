@@ -4,7 +4,8 @@ use crate::common::{
     Fs, NOW, chip, clean, cut, file, format_with, formatted, reads_after_cut_with, remount,
     try_mount,
 };
-use flashkit_flashlight::Config;
+use flashkit_flashlight::{Config, Error, FlashLight, New, ROOT_DIR, Time, ram_needed};
+use flashkit_nand::Nand;
 use flashkit_sim::{Rng, SimNand, preset};
 use flashkit_vfs::{FileSystem, NewInode, SetAttr};
 
@@ -109,4 +110,30 @@ fn a_name_that_is_lost_does_not_count_in_the_size() {
     let mut fs = remount(fs);
     assert_eq!(fs.getattr(dir).unwrap().size, one, "after a sync");
     clean(&mut fs);
+}
+
+/// A mount in the caller's memory is a mount like others, and leaves nothing there that is none.
+#[test]
+fn a_volume_is_mounted_in_its_place_or_not_at_all() {
+    let blank = chip(1024, 40, 8, 64);
+    let ram = || vec![0; ram_needed(&chip(1024, 40, 8, 64).geometry())].leak();
+    let config = Config::default();
+    let mut place = None;
+    let refused = FlashLight::mount_into(&mut place, blank.clone(), ram(), config);
+    assert!(matches!(refused, Err(Error::NotFormatted)));
+    assert!(place.is_none());
+    let formatted = FlashLight::format(blank, ram(), 1, &New::default()).unwrap();
+    FlashLight::mount_into(&mut place, formatted, ram(), config).unwrap();
+    let mut fs = place.take().unwrap();
+    fs.create(ROOT_DIR, b"file", &New::default()).unwrap();
+    fs.sync().unwrap();
+    // As if the power had gone.
+    let left = fs.nand().clone();
+    let short = &mut [0; 64];
+    let refused = FlashLight::mount_into(&mut None, left.clone(), short, config);
+    assert!(matches!(refused, Err(Error::RamTooSmall(_))));
+    let mut place = None;
+    FlashLight::mount_into(&mut place, left, ram(), config).unwrap();
+    let found = place.as_mut().unwrap().lookup(ROOT_DIR, b"file");
+    assert_eq!(found.unwrap().mtime, Time::default());
 }
