@@ -4,8 +4,8 @@ keeps every function of its header, and file systems of others beside them, as a
 
 usage: sizes.py DIRECTORY    where the archives are made
 
-Code: .text, .rodata and .data of what is linked, the parts of newlib-nano and libgcc among it.
-Stack: along the deepest path of direct calls, for each function named (flashlight-size/figures.py); what a
+Code: .text and .rodata of what is linked, the parts of newlib-nano and libgcc among it. Stack:
+along the deepest path of direct calls, for each function named (flashlight-size/figures.py); what a
 driver needs comes besides. Of the others it is not told: they call much through pointers.
 
 Needs what `build` needs. littlefs is the copy of the crate littlefs2-sys, which `cargo fetch` gets;
@@ -78,7 +78,7 @@ def compiled(out, sources, flags):
 
 def littlefs(out):
     found = json.loads(output("cargo", "metadata", "--format-version", "1", "--all-features",
-                              "--manifest-path", str(HERE / "../Cargo.toml")))
+                              "--locked", "--manifest-path", str(HERE / "../Cargo.toml")))
     packages = [p for p in found["packages"] if p["name"] == "littlefs2-sys"]
     source = Path(packages[0]["manifest_path"]).parent / "littlefs"
     off = [f"-DLFS_NO_{what}" for what in ("MALLOC", "ASSERT", "DEBUG", "WARN", "ERROR")]
