@@ -164,7 +164,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 20);
+        assert_eq!(seen, 61);
     }
 
     #[test]
