@@ -149,12 +149,24 @@ impl Invariants {
         }
     }
 
-    /// A page has been programmed on that chip.
+    /// A page has been programmed on that chip, or that has failed: then it may read one way and
+    /// another way.
     ///
     /// # Panics
     /// It is a checkpoint, and what a mount finds then is not as it must be.
-    pub fn programmed(&mut self, page: PageAddr, data: &[u8], chip: &impl Copied) {
-        match kind_of(data) {
+    pub fn programmed(
+        &mut self,
+        status: OpStatus,
+        page: PageAddr,
+        data: &[u8],
+        chip: &impl Copied,
+    ) {
+        let kind = kind_of(data);
+        if status == OpStatus::Failed {
+            self.failed |= kind == Some(Kind::Checkpoint);
+            return;
+        }
+        match kind {
             Some(Kind::Checkpoint) => self.checkpoint(data, chip.copy()),
             // These lead to a checkpoint that is elsewhere.
             Some(Kind::Root | Kind::Second) => self.failed = false,
@@ -196,11 +208,6 @@ impl Invariants {
             }
         }
         self.note(chip, found);
-    }
-
-    /// A program has failed; what is in the page now may read one way and another way.
-    pub fn failed(&mut self, data: &[u8]) {
-        self.failed |= kind_of(data) == Some(Kind::Checkpoint);
     }
 
     /// # Panics
@@ -292,11 +299,8 @@ impl<N: Nand + Copied> Nand for Guard<N> {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {
         let status = self.inner.program(page, data, spare)?;
-        if let Some(kept) = self.invariants.as_mut() {
-            match status {
-                OpStatus::Done => kept.programmed(page, data, &self.inner),
-                OpStatus::Failed => kept.failed(data),
-            }
+        if let Some(kept) = &mut self.invariants {
+            kept.programmed(status, page, data, &self.inner);
         }
         Ok(status)
     }

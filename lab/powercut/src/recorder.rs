@@ -321,10 +321,7 @@ impl Nand for Recorder {
             self.count(Forced::ProgramFailure);
         }
         if let Some(kept) = &mut self.invariants {
-            match status {
-                OpStatus::Done => kept.programmed(page, data, &self.chip),
-                OpStatus::Failed => kept.failed(data),
-            }
+            kept.programmed(status, page, data, &self.chip);
         }
         let index = self.geometry().index_of(page);
         for what in forced_by(kind_of(data), data, index) {
