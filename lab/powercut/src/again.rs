@@ -171,18 +171,22 @@ impl Watch for Round<'_> {
     }
 }
 
-/// Random operations on a volume where a probe may have been left.
+/// Random operations on a volume where probes may have been left. That these are gone is made
+/// durable: else cuts in a row would leave more and more of them.
 fn work(seed: u64) -> impl Iterator<Item = Op> {
     let mut rng = Rng::new(seed);
     let probes = PROBES.map(|name| Op::Unlink(name.to_owned()));
     let mut some = Vec::new();
-    probes.into_iter().chain(std::iter::from_fn(move || {
-        if some.is_empty() {
-            random_op(&mut rng, &MIX, &mut some);
-            some.reverse();
-        }
-        some.pop()
-    }))
+    probes
+        .into_iter()
+        .chain([Op::Sync])
+        .chain(std::iter::from_fn(move || {
+            if some.is_empty() {
+                random_op(&mut rng, &MIX, &mut some);
+                some.reverse();
+            }
+            some.pop()
+        }))
 }
 
 /// Runs a loop to its end, or to the first violation.
