@@ -21,8 +21,8 @@ sys.setrecursionlimit(10_000)
 
 # Of each program: what it is, bytes of code, and of stack under these functions.
 PROGRAMS = {
-    "whole": ("FlashLight, the whole API", 172_028, {"FlashLight::format_with": 5_324}),
-    "everyday": ("FlashLight, the everyday calls", 136_616, {
+    "whole": ("FlashLight, the whole API", 173_752, {"FlashLight::format_with": 5_420}),
+    "everyday": ("FlashLight, the everyday calls", 138_044, {
         "Volume::bring_back": 5_632,
         "FlashLight::write": 4_976,
         "FlashLight::unlink": 4_920,

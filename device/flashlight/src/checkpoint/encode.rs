@@ -276,7 +276,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let total = self.store.table.snapshot_len() + self.map.roots.len() + 4;
         let partials = self.store.remnants.len + open;
-        let total = total + 4 * partials + self.store.dirty.tail().len();
+        let total = total + 4 * partials + self.store.deferred_len();
         let (geo, mut from, mut count) = (self.store.geo, 0, 0);
         let tableless = self.store.table.paged.is_some();
         while from < total {
@@ -313,13 +313,14 @@ fn snapshot_byte<N: Nand>(
     if k < table + roots {
         return map.roots[k - table];
     }
-    let deferred = store.dirty.tail();
     if let Some(place) = k.checked_sub(table + roots + 4 + 4 * partials) {
-        return deferred[place];
+        let [first, second] = store.deferred_lists();
+        let behind = place.checked_sub(first.len());
+        return behind.map_or_else(|| first[place], |place| second[place]);
     }
     let (entry, byte) = ((k - table - roots) / 4, (k - table - roots) % 4);
     let word = match entry {
-        0 => partials as u32 | (deferred.len() as u32) << 16,
+        0 => partials as u32 | (store.deferred_len() as u32) << 16,
         e if e <= store.remnants.len => {
             let head = store.remnants.get(e - 1);
             head.block | head.next << 16

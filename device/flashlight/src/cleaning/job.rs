@@ -210,7 +210,7 @@ impl<N: Nand> Index<'_, N> {
     /// of deferred changes is two of the snapshot. And blocks of metadata die by themselves: the
     /// more of it is written, the fewer are cleaned if that waits.
     fn dead_worth_a_checkpoint(&self) -> u32 {
-        let deferred = self.store.dirty.tail().len() / self.store.page_size();
+        let deferred = self.store.deferred_len() / self.store.page_size();
         let metadata = self.store.since.index_pages / 16;
         CHECKPOINT_WORTH + deferred as u32 + metadata.min(CHECKPOINT_WORTH)
     }

@@ -79,7 +79,7 @@ impl<N: Nand> Volume<'_, N> {
     fn leave_least_deferred(&mut self) -> Result<(), Fault> {
         let paged = self.store().table.paged.is_some();
         let least = deferred_least(&self.store().geo, paged);
-        if self.store().dirty.tail_most() <= least {
+        if self.store().dirty.tail_most() <= least && self.store().map_page.tail().is_empty() {
             return Ok(());
         }
         self.durable.begin()?;
@@ -87,11 +87,11 @@ impl<N: Nand> Volume<'_, N> {
             self.account(Purpose::Checkpoint, |volume| {
                 volume.index_mut().write_cached()
             })?;
-            if self.store().dirty.tail().len() <= least || self.store().available() <= FLOOR {
+            if self.store().deferred_len() <= least || self.store().available() <= FLOOR {
                 return Ok(());
             }
             let written = self.account(Purpose::Step, |volume| {
-                volume.index_mut().write_most_deferred()
+                volume.index_mut().write_most_deferred(false)
             });
             match written {
                 Err(Fault::NoSpace) => return Ok(()),

@@ -106,6 +106,8 @@ pub(crate) struct CachedFile<'r> {
     pub ino: u32,
     pub loc: PageAddr,
     pub dirty: bool,
+    /// And a change of a caller's is among that.
+    pub changed: bool,
     /// Pages written since the last fsync, if all that has changed since the page at `loc` are
     /// pages that a recovery finds by their tags (`updates.rs`).
     pub updates: Option<u32>,
@@ -114,7 +116,11 @@ pub(crate) struct CachedFile<'r> {
     /// Of the slot: the block at its data head is shared with other files.
     pub shares: bool,
     /// It was used after the other.
-    recent: bool,
+    pub recent: bool,
+    /// It was used since the last step of a path.
+    pub used: bool,
+    /// Of the slot: it holds names of directories, and no file ([`crate::index::lending`]).
+    pub lent: bool,
 }
 
 impl<'r> CachedFile<'r> {
@@ -124,17 +130,20 @@ impl<'r> CachedFile<'r> {
             ino: 0,
             loc: PageAddr::NONE,
             dirty: false,
+            changed: false,
             updates: None,
             waits: true,
             shares: false,
             recent: false,
+            used: false,
+            lent: false,
         }
     }
 
     pub fn clear(&mut self) {
         self.ino = 0;
         self.loc = PageAddr::NONE;
-        self.dirty = false;
+        (self.dirty, self.changed) = (false, false);
         self.updates = None;
         self.waits = true;
     }
@@ -142,7 +151,7 @@ impl<'r> CachedFile<'r> {
     /// Notes a change that a recovery finds in a file's own page only. What merely moves pages or
     /// records elsewhere is none.
     pub fn change(&mut self) {
-        self.dirty = true;
+        (self.dirty, self.changed) = (true, true);
         self.updates = None;
     }
 
@@ -267,7 +276,7 @@ impl Dirs<'_> {
 
 impl Files<'_> {
     /// The slot that was used least recently.
-    fn least_recent(&self) -> FileSlot {
+    pub(crate) fn least_recent(&self) -> FileSlot {
         let [a, b] = &self.0;
         if is_second_next([a.ino, b.ino], a.recent) {
             FileSlot::Second
@@ -288,6 +297,7 @@ impl<N: Nand> Index<'_, N> {
         for other in FileSlot::ALL {
             self.files[other].recent = other == i;
         }
+        self.files[i].used = true;
     }
 
     /// The slot of a cached directory.
@@ -462,7 +472,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Empties a file slot for reuse and returns it.
     pub(crate) fn spare_file_slot(&mut self) -> Result<FileSlot, Fault> {
-        let i = self.files.least_recent();
+        let i = self.next_file_slot();
         self.flush_file_or_drop(i)?;
         self.drop_file(i);
         Ok(i)
@@ -488,6 +498,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Brings a file into a slot.
     pub(crate) fn load_file(&mut self, node: FileRef) -> Result<FileSlot, Fault> {
+        self.want_file(node.ino);
         if let Some(i) = self.file_slot(node.ino) {
             self.touch_file(i);
             return Ok(i);
@@ -498,7 +509,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Brings the file at a known page, not cached, into a slot.
     pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<FileSlot, Fault> {
-        let i = self.files.least_recent();
+        let i = self.next_file_slot();
         if self.files[i].dirty {
             self.flush_file_or_drop(i)?;
         }
@@ -650,7 +661,7 @@ impl<N: Nand> Index<'_, N> {
             return written;
         }
         slot.file_mut().strip_notes();
-        slot.dirty = false;
+        (slot.dirty, slot.changed) = (false, false);
         if let Some(d) = self.dir_slot(dir).filter(|_| noted > 0) {
             self.store.since.removals += noted as u32;
             let slot = &mut self.dirs[d];

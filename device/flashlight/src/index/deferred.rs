@@ -23,6 +23,7 @@ use crate::index::Index;
 use crate::index::cache::CachedDir;
 use crate::index::slots::DirSlot;
 use crate::space::latch::MayProgram;
+use crate::space::limits::urgent;
 use crate::space::store::Store;
 use core::ops::Range;
 use flashkit_bytes::{get_u32, put_u32};
@@ -32,6 +33,10 @@ use flashkit_nand::{Nand, PageAddr};
 /// Bytes of the list that are kept free: the directories that an operation pushes out of their
 /// slots find room.
 const SPARE: usize = 40;
+
+/// Directories that one operation writes at most when their changes may not lie in the page of the
+/// map any more.
+const AT_ONCE: usize = 4;
 
 /// What a directory in a slot shows that its page does not. Small, as all that is not in the
 /// caller's RAM.
@@ -114,41 +119,91 @@ fn find(list: &[u8], dir: u32) -> Option<(Range<usize>, Group<'_>)> {
 }
 
 impl<'r, N: Nand> Store<'r, N> {
+    /// The lists of groups: that behind the DirInode map in its page, and that behind the dirty
+    /// list.
+    pub fn deferred_lists(&self) -> [&[u8]; 2] {
+        [self.map_page.tail(), self.dirty.tail()]
+    }
+
+    fn deferred_list_mut(&mut self, list: usize) -> &mut [u8] {
+        match list {
+            0 => self.map_page.tail_mut(),
+            _ => self.dirty.tail_mut(),
+        }
+    }
+
+    fn deferred_remove(&mut self, list: usize, range: Range<usize>) {
+        match list {
+            0 => self.map_page.tail_remove(range),
+            _ => self.dirty.tail_remove(range),
+        }
+    }
+
+    /// Bytes of all deferred changes.
+    pub fn deferred_len(&self) -> usize {
+        self.map_page.tail().len() + self.dirty.tail().len()
+    }
+
     /// The deferred changes of a directory, if there are any.
     pub fn deferred(&self, dir: u32) -> Option<Group<'_>> {
-        find(self.dirty.tail(), dir).map(|(_, group)| group)
+        let mut lists = self.deferred_lists().into_iter();
+        lists
+            .find_map(|list| find(list, dir))
+            .map(|(_, group)| group)
     }
 
     /// Of all deferred changes, one after another.
     pub fn nth_deferred(&self, n: usize) -> Option<DirRec> {
-        let mut all = groups(self.dirty.tail()).flat_map(|(_, group)| group.records());
+        let lists = self.deferred_lists().into_iter();
+        let mut all = lists
+            .flat_map(groups)
+            .flat_map(|(_, group)| group.records());
         all.nth(n)
     }
 
     /// Forgets the deferred changes of a directory; whether there were any.
     pub fn forget_deferred(&mut self, dir: u32) -> bool {
-        let Some((range, _)) = find(self.dirty.tail(), dir) else {
-            return false;
-        };
-        self.dirty.tail_remove(range);
-        true
+        for list in 0..2 {
+            if let Some((range, _)) = find(self.deferred_lists()[list], dir) {
+                self.deferred_remove(list, range);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether there is room for a group of so many bytes of a directory, in place of what there
+    /// is of it.
+    fn has_deferred_room(&self, dir: u32, len: usize) -> bool {
+        let most = [self.map_page.tail_most(), self.dirty.tail_most()];
+        let mut lists = self.deferred_lists().into_iter().zip(most);
+        lists.any(|(list, most)| {
+            let freed = find(list, dir).map_or(0, |(range, _)| range.len());
+            list.len() - freed + len <= most
+        })
     }
 
     /// Adds a group, for which pages that are kept and entries of the dirty list go; `false` if
     /// there is no room for it.
     pub fn add_deferred(&mut self, group: &[u8]) -> bool {
-        if !self.dirty.tail_grow(group.len()) {
+        let list = if self.map_page.tail_grow(group.len()) {
+            0
+        } else if self.dirty.tail_grow(group.len()) {
+            self.nand.pages.yield_tail(self.dirty.tail().len());
+            1
+        } else {
             return false;
-        }
-        self.nand.pages.yield_tail(self.dirty.tail().len());
-        self.dirty.tail_mut()[..group.len()].copy_from_slice(group);
+        };
+        self.deferred_list_mut(list)[..group.len()].copy_from_slice(group);
         true
     }
 
     /// Forgets all.
     pub fn forget_all_deferred(&mut self) {
-        let len = self.dirty.tail().len();
-        self.dirty.tail_remove(0..len);
+        for list in 0..2 {
+            let len = self.deferred_lists()[list].len();
+            self.deferred_remove(list, 0..len);
+        }
     }
 
     /// Takes a group from a snapshot; none when it cannot be believed, `false` when there is no
@@ -166,15 +221,18 @@ impl<'r, N: Nand> Store<'r, N> {
 
     /// After a checkpoint: what it has freed is not freed by a directory's page again.
     pub fn forget_deferred_removals(&mut self) {
-        let mut at = 0;
-        loop {
-            let group = groups(&self.dirty.tail()[at..]).next();
-            let Some(len) = group.map(|(range, _)| range.len()) else {
-                return;
-            };
-            let kept = deferred::forget_removals(&mut self.dirty.tail_mut()[at..at + len]);
-            self.dirty.tail_remove(at + kept..at + len);
-            at += kept;
+        for list in 0..2 {
+            let mut at = 0;
+            loop {
+                let group = groups(&self.deferred_lists()[list][at..]).next();
+                let Some(len) = group.map(|(range, _)| range.len()) else {
+                    break;
+                };
+                let bytes = &mut self.deferred_list_mut(list)[at..at + len];
+                let kept = deferred::forget_removals(bytes);
+                self.deferred_remove(list, at + kept..at + len);
+                at += kept;
+            }
         }
     }
 }
@@ -184,6 +242,7 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn forget_removals(&mut self) {
         self.store.forget_deferred_removals();
         self.deferred_since = false;
+        self.begin_numbers_anew();
         for slot in self.dirs.0.iter_mut().filter(|slot| slot.ino != 0) {
             slot.dir_mut().strip_notes();
             slot.removals = false;
@@ -218,12 +277,13 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Puts the deferred changes of the directory in the scratch page, which is at `at`, in.
     pub(crate) fn show_deferred(&mut self, at: PageAddr) -> Result<(), Fault> {
         let ino = DirView::on(&*self.scratch).ino();
-        let Some((_, group)) = find(self.store.dirty.tail(), ino) else {
+        if self.store.deferred(ino).is_none() {
             return Ok(());
-        };
+        }
         let held = self.store.scratch_holds.is(at);
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-        if !group.apply(&mut DirMut::on(page)) {
+        let group = self.store.deferred(ino);
+        if !group.is_some_and(|group| group.apply(&mut DirMut::on(page))) {
             return Err(self.store.nand.damaged(at, Damaged::Deferred));
         }
         if held {
@@ -265,33 +325,51 @@ impl<'r, N: Nand> Index<'r, N> {
         let Some(len) = len else {
             return false;
         };
-        let before = self.store.deferred(slot.ino);
-        let freed = before.map_or(0, |group| group.len());
-        let dirty = &self.store.dirty;
-        if dirty.tail().len() - freed + len > dirty.tail_most() {
+        if !self.store.has_deferred_room(slot.ino, len) {
             return false;
         }
         self.store.forget_deferred(slot.ino);
-        self.store.add_deferred(&group[..len]);
+        let added = self.store.add_deferred(&group[..len]);
+        debug_assert!(added, "there is room for it");
         slot.unsaved = false;
         self.deferred_since = true;
         true
     }
 
-    /// Between operations: makes room on the list, so that directories that are pushed out of
+    /// Between operations: makes room on a list, so that directories that are pushed out of
     /// their slots need not be written for that. A read and a program for each that is written, of
     /// 12 bytes of changes at least: four at most, and those of pages of the directory map.
     pub(crate) fn make_deferred_room(&mut self) -> Result<(), Fault> {
-        let most = self.store.dirty.tail_most();
-        while self.store.dirty.tail().len() > most - SPARE.min(most / 3) {
-            self.write_most_deferred()?;
+        self.share_map_page(self.deferred_in_map_page());
+        for _ in 0..AT_ONCE {
+            if self.store.map_page.tail().len() <= self.store.map_page.tail_most() {
+                break;
+            }
+            self.write_most_deferred(true)?;
+        }
+        let spare = SPARE.min(self.store.dirty.tail_most() / 3);
+        while self.store.dirty.tail_room() < spare && self.store.map_page.tail_room() < SPARE {
+            self.write_most_deferred(false)?;
         }
         Ok(())
     }
 
-    /// Writes the directory with the most deferred changes.
-    pub(crate) fn write_most_deferred(&mut self) -> Result<(), Fault> {
-        let all = groups(self.store.dirty.tail()).map(|(_, group)| group);
+    /// Bytes of deferred changes that may lie in the page of the map: so many that a mount, which
+    /// has no place for them, writes the directories to two blocks; none when free blocks are few.
+    fn deferred_in_map_page(&self) -> usize {
+        let store = &self.store;
+        if store.recovery.is_some() || store.available() <= urgent(&store.geo) {
+            return 0;
+        }
+        store.map_page.useful.into()
+    }
+
+    /// Writes the directory with the most deferred changes, of those in the page of the map or of
+    /// all.
+    pub(crate) fn write_most_deferred(&mut self, in_map_page: bool) -> Result<(), Fault> {
+        let [first, second] = self.store.deferred_lists();
+        let second = if in_map_page { &[] } else { second };
+        let all = groups(first).chain(groups(second)).map(|(_, group)| group);
         match all.max_by_key(Group::len).map(|group| group.dir()) {
             Some(dir) => self.write_deferred(dir),
             None => Ok(()),
@@ -369,25 +447,21 @@ mod tests {
         let store = &mut fs.volume.durable.index.store;
         for ino in 600.. {
             dir.init(ino * 900, ROOT_DIR, MODE_DIR, b"none");
-            let rec = DirRec::new(5, RecState::New, Target::File, 70);
-            dir.record_insert(0, &rec.encode());
+            // More of each than of those that there are: they go first.
+            for hash in 5..9 {
+                let rec = DirRec::new(hash, RecState::New, Target::File, 70);
+                dir.record_insert(hash as usize - 5, &rec.encode());
+            }
             let mut group = [0; GROUP_MOST];
-            let len = deferred::encode(
-                &mut group,
-                &DirView::on(&*dir.0),
-                [5].into_iter(),
-                false,
-                false,
-            );
+            let len = deferred::encode(&mut group, &DirView::on(&*dir.0), 5..9, false, false);
             if store.load_deferred(&mut group[..len.unwrap()]) != Some(true) {
                 break;
             }
         }
-        assert!(store.dirty.tail().len() + 12 > store.dirty.tail_most());
-        for i in 0..40 {
-            let dir = fs
-                .mkdir(ROOT_DIR, &[b'd', b'0' + i], &New::default())
-                .unwrap();
+        assert!(store.dirty.tail_room() < 40);
+        let name = |i: u8| [b'd', i / 64 + 1, i % 64 + b'0'];
+        for i in 0..250 {
+            let dir = fs.mkdir(ROOT_DIR, &name(i), &New::default()).unwrap();
             let crate::Node::Dir(dir) = dir else {
                 panic!("a directory")
             };
@@ -397,8 +471,8 @@ mod tests {
         let store = &fs.volume.durable.index.store;
         assert!(store.deferred(600 * 900).is_none());
         assert!(fs.lost_change().is_some());
-        for i in 0..40 {
-            assert!(fs.lookup(ROOT_DIR, &[b'd', b'0' + i]).is_ok());
+        for i in 0..250 {
+            assert!(fs.lookup(ROOT_DIR, &name(i)).is_ok());
         }
     }
 }

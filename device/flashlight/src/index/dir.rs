@@ -296,7 +296,7 @@ impl<N: Nand> Index<'_, N> {
             hash, target, ptr, ..
         } = *entry;
         if target == Target::Dir {
-            self.known_dirs.forget(ptr);
+            self.names().forget(ptr);
         }
         let i = self.load_dir(dir)?;
         match self.dir_log_find(i, hash, target, ptr) {

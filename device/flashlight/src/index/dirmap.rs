@@ -38,7 +38,6 @@ pub(crate) const NEAR: usize = MAP_PAGES - 2;
 
 /// The cached page and the places of all.
 pub(crate) struct DirMap<'r> {
-    pub buf: &'r mut [u8],
     /// Which page is cached, and where it is.
     pub index: Option<u16>,
     pub loc: PageAddr,
@@ -109,7 +108,7 @@ impl DirMap<'_> {
 
     /// Directories of a page.
     pub fn per_page(&self) -> u32 {
-        ((self.buf.len() - HEADER) / 4) as u32
+        self.changes.per_page()
     }
 
     /// Pages that the map can have.
@@ -154,14 +153,12 @@ impl<N: Nand> Index<'_, N> {
         };
         let i = usize::from(i);
         let old = self.map.loc;
-        let at = self
-            .store
-            .append(LogArea::Map, self.map.buf, Kind::DirMap, old)?;
+        let at = self.append_map(Kind::DirMap, old)?;
         (self.map.dirty, self.map.loc) = (false, at);
         if self.map.is_far(i) {
             self.map.index = None;
             let placed = self.load_places().and_then(|()| {
-                put_u32(self.map.buf, HEADER + 4 * (i - NEAR), at.0);
+                put_u32(self.store.map_page.bytes, HEADER + 4 * (i - NEAR), at.0);
                 self.write_places()
             });
             // What is in RAM now misses directories.
@@ -172,6 +169,18 @@ impl<N: Nand> Index<'_, N> {
         self.map.changes.forget(i);
         self.store.invalidate(old, MayProgram);
         Ok(())
+    }
+
+    /// Programs the cached page; without the deferred changes that lie in it, by the scratch page.
+    fn append_map(&mut self, kind: Kind, old: PageAddr) -> Result<PageAddr, Fault> {
+        let free = self.store.map_page.blank();
+        if free.len() < self.scratch.len() {
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            page[..free.len()].copy_from_slice(free);
+            page[free.len()..].fill(0xff);
+            return self.append_scratch(LogArea::Map, self.store.page_size(), kind, old);
+        }
+        (self.store).with_map_page(|store, page| store.append(LogArea::Map, page, kind, old))
     }
 
     /// Writes all pages of the map that have changed. A read and a program for each.
@@ -189,15 +198,14 @@ impl<N: Nand> Index<'_, N> {
     fn load_places(&mut self) -> Result<(), Fault> {
         self.map.index = None;
         let copies = self.map.copies();
-        self.store.read_places(copies, self.map.buf)
+        (self.store).with_map_page(|store, page| store.read_places(copies, page))
     }
 
     /// Writes both copies of the page of places, which is where the cached page is else.
     fn write_places(&mut self) -> Result<(), Fault> {
         for i in NEAR..MAP_PAGES {
             let old = self.map.root(i);
-            let buf = &mut *self.map.buf;
-            let at = self.store.append(LogArea::Map, buf, Kind::Places, old)?;
+            let at = self.append_map(Kind::Places, old)?;
             put_u32(self.map.roots, 4 * i, at.0);
             self.store.invalidate(old, MayProgram);
         }
@@ -208,10 +216,11 @@ impl<N: Nand> Index<'_, N> {
     fn widen(&mut self) -> Result<(), Fault> {
         self.flush_map()?;
         self.map.index = None;
-        self.map.buf.fill(0xff);
+        let page = &mut *self.store.map_page.bytes;
+        page.fill(0xff);
         let last = self.map.copies();
         let roots = &mut self.map.roots[4 * NEAR..];
-        self.map.buf[HEADER..HEADER + roots.len()].copy_from_slice(roots);
+        page[HEADER..HEADER + roots.len()].copy_from_slice(roots);
         roots.fill(0xff);
         let written = self.write_places();
         self.map.wide = written.is_ok();
@@ -239,7 +248,8 @@ impl<N: Nand> Index<'_, N> {
             return Ok(self.map.root(i));
         }
         self.load_places()?;
-        Ok(PageAddr(get_u32(self.map.buf, HEADER + 4 * (i - NEAR))))
+        let places = &*self.store.map_page.bytes;
+        Ok(PageAddr(get_u32(places, HEADER + 4 * (i - NEAR))))
     }
 
     /// Brings the map page of a directory number in, and says where in it that is. One read, two
@@ -251,14 +261,19 @@ impl<N: Nand> Index<'_, N> {
         }
         let i = self.map.page_of(ino);
         if !self.map.has(i) {
+            if !self.store.map_page.tail().is_empty() {
+                // There is no other page.
+                return Err(Fault::NotFound);
+            }
+            self.store.map_page.give_back();
             self.flush_map()?;
             self.map.index = None;
             let at = self.map_place(i)?;
             if at.is_none() {
-                self.map.buf.fill(0xff);
+                self.store.map_page.bytes.fill(0xff);
             } else {
-                let buf = &mut *self.map.buf;
-                let read = self.store.get_meta(at, buf, Kind::DirMap);
+                let read = (self.store)
+                    .with_map_page(|store, page| store.get_meta(at, page, Kind::DirMap));
                 if sound(read)?.is_none() {
                     self.rebuild_map(i as u32 * self.map.per_page())?;
                     // The next checkpoint writes it anew.
@@ -268,7 +283,7 @@ impl<N: Nand> Index<'_, N> {
             for n in self.map.changes.of_page(i) {
                 let (dir, page) = self.map.changes.change(n);
                 let place = self.map.place_of(dir);
-                put_u32(self.map.buf, place, page.0);
+                put_u32(self.store.map_page.bytes, place, page.0);
             }
             (self.map.index, self.map.loc) = (u16::try_from(i).ok(), at);
         }
@@ -280,8 +295,15 @@ impl<N: Nand> Index<'_, N> {
         if let Some(page) = self.map.changes.get(ino) {
             return Ok(page);
         }
+        let has_one_page = !self.store.map_page.tail().is_empty();
+        if has_one_page && (self.map.per_page()..self.map.end()).contains(&ino) {
+            return Ok(PageAddr::NONE);
+        }
         let at = self.load_map(ino)?;
-        Ok(PageAddr(get_u32(self.map.buf, at)))
+        if at >= self.store.map_page.shown() {
+            return Ok(PageAddr::NONE);
+        }
+        Ok(PageAddr(get_u32(self.store.map_page.bytes, at)))
     }
 
     /// The first page of the map from one on that there is, and where it is on flash; none for one
@@ -307,7 +329,8 @@ impl<N: Nand> Index<'_, N> {
         }
         self.flush_map()?;
         self.load_places()?;
-        let place = |i: usize| PageAddr(get_u32(self.map.buf, HEADER + 4 * (i - NEAR)));
+        let places = &*self.store.map_page.bytes;
+        let place = |i: usize| PageAddr(get_u32(places, HEADER + 4 * (i - NEAR)));
         let found =
             (from..self.map.pages(true)).find(|&i| place(i).is_some() || waits(&self.map, i));
         Ok(found.map(|i| (i, place(i))))
@@ -348,8 +371,9 @@ impl<N: Nand> Index<'_, N> {
                 break;
             }
             let first = self.load_map(ino)?;
-            let entry = |k: usize| get_u32(self.map.buf, first + 4 * k);
-            let rest = (start + per_page - ino) as usize;
+            let entry = |k: usize| get_u32(self.store.map_page.bytes, first + 4 * k);
+            let shown = (self.store.map_page.shown() - HEADER) / 4;
+            let rest = (start as usize + shown).saturating_sub(ino as usize);
             if let Some(k) = (0..rest).find(|&k| entry(k) != PageAddr::NONE.0) {
                 return Ok(Some((ino + k as u32, PageAddr(entry(k)))));
             }
@@ -369,14 +393,14 @@ impl<N: Nand> Index<'_, N> {
             self.load_map(ino)?;
         }
         if self.map.takes(ino) {
-            return Ok(());
+            return self.show_in_map(ino);
         }
         if !self.map.changes.has_place() {
             let share = MapChanges::share(self.known_dirs.size());
             self.map.changes.place(self.known_dirs.give(share));
         }
         if self.map.takes(ino) {
-            return Ok(());
+            return self.show_in_map(ino);
         }
         let full = self.map.changes.fullest();
         self.load_map(full.map_or(ino, |page| page as u32 * self.map.per_page()))?;
@@ -384,7 +408,41 @@ impl<N: Nand> Index<'_, N> {
             self.map.dirty = true;
             self.map.changes.forget(page);
         }
+        self.show_in_map(ino)
+    }
+
+    /// Makes the place of a directory's number one of the map, if its page is cached. A new number
+    /// has its place already ([`Index::map_vacant`]).
+    fn show_in_map(&mut self, ino: u32) -> Result<(), Fault> {
+        let end = self.map.place_of(ino) + 4;
+        let page = &mut self.store.map_page;
+        if !self.map.has(self.map.page_of(ino)) || end <= page.shown() {
+            return Ok(());
+        }
+        if end > page.free() {
+            return Err(Fault::NoSpace);
+        }
+        page.blank();
+        page.show(end);
         Ok(())
+    }
+
+    /// Between operations: while the map has one page, so many bytes of deferred changes may lie
+    /// behind the numbers in use.
+    pub(crate) fn share_map_page(&mut self, most: usize) {
+        let has_one_page = self.map.index == Some(0)
+            && self.map.root(1).is_none()
+            && self.map.changes.are_of_first();
+        let page = &mut self.store.map_page;
+        if !has_one_page {
+            return page.let_grow(0);
+        }
+        let mut shown = page.shown();
+        while shown > HEADER && get_u32(page.bytes, shown - 4) == PageAddr::NONE.0 {
+            shown -= 4;
+        }
+        page.show(shown);
+        page.let_grow(most);
     }
 
     /// Lets the map lead to the page of a directory. None, or what [`Index::map_ready`] costs.
@@ -393,7 +451,7 @@ impl<N: Nand> Index<'_, N> {
         let cached = self.map.has(self.map.page_of(ino));
         if cached {
             let at = self.load_map(ino)?;
-            put_u32(self.map.buf, at, page.0);
+            put_u32(self.store.map_page.bytes, at, page.0);
         }
         if cached && (self.map.dirty || !self.map.changes.may_set(ino)) {
             self.map.dirty = true;
@@ -412,6 +470,15 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
+    /// After a checkpoint, while the map has one page: when a quarter of its numbers have been
+    /// taken, directories that come take the first free ones, so that the page has room behind
+    /// them. Not before: whoever holds the number of one that is gone is not led to another soon.
+    pub(crate) fn begin_numbers_anew(&mut self) {
+        if self.map.root(1).is_none() && self.map.next > self.map.per_page() / 4 {
+            self.map.next = INDEX_DIR + 1;
+        }
+    }
+
     /// A directory number that is not in use. The map becomes wide when there is none.
     pub(crate) fn map_vacant(&mut self) -> Result<u32, Fault> {
         if let Some(ino) = self.map_vacant_in(0, self.map.end())? {
@@ -426,6 +493,22 @@ impl<N: Nand> Index<'_, N> {
         Err(Fault::NoSpace)
     }
 
+    /// Makes place for a number that comes into use: directories are written whose changes lie
+    /// there, and all of them before there is a second page of the map.
+    fn place_in_map(&mut self, ino: u32) -> Result<(), Fault> {
+        let end = match self.map.page_of(ino) {
+            0 => self.map.place_of(ino) + 4,
+            _ => self.store.page_size(),
+        };
+        while end > self.store.map_page.free() {
+            self.write_most_deferred(true)?;
+        }
+        if self.map.has(0) && self.map.page_of(ino) == 0 {
+            return self.show_in_map(ino);
+        }
+        Ok(())
+    }
+
     /// A number from `first` to `end` that is not in use, from where the last search has ended.
     fn map_vacant_in(&mut self, first: u32, end: u32) -> Result<Option<u32>, Fault> {
         let next = self.map.next.clamp(first, end) - first;
@@ -435,6 +518,7 @@ impl<N: Nand> Index<'_, N> {
                 && self.map_get(ino)?.is_none()
                 && self.dir_slot(ino).is_none()
             {
+                self.place_in_map(ino)?;
                 self.map.next = ino + 1;
                 return Ok(Some(ino));
             }

@@ -38,9 +38,23 @@ pub(crate) struct KnownDirs<'r> {
 }
 
 impl<'r> KnownDirs<'r> {
-    /// `bytes`: the place for them, all 0.
+    /// `bytes`: the place for them, all 0 where there are none.
     pub fn new(bytes: &'r mut [u8]) -> Self {
         KnownDirs { bytes }
+    }
+
+    /// The same names, for less long.
+    pub fn again(&mut self) -> KnownDirs<'_> {
+        KnownDirs { bytes: self.bytes }
+    }
+
+    /// Takes the names that lie in other bytes for its own, as many as there is room for, the first
+    /// first; there are none in the other bytes then.
+    pub fn take(&mut self, other: &mut KnownDirs<'_>) {
+        let kept = other.end_within(self.bytes.len());
+        self.bytes.fill(0);
+        self.bytes[..kept].copy_from_slice(&other.bytes[..kept]);
+        other.bytes.fill(0);
     }
 
     /// Bytes that there are for names.
@@ -51,8 +65,7 @@ impl<'r> KnownDirs<'r> {
     /// Gives so many of its bytes away. Names that have no room any more go.
     pub fn give(&mut self, count: usize) -> &'r mut [u8] {
         let left = self.bytes.len() - count;
-        let ends = self.all().map(|known| known.at.end);
-        let kept = ends.take_while(|&end| end <= left).last().unwrap_or(0);
+        let kept = self.end_within(left);
         let (names, given) = core::mem::take(&mut self.bytes).split_at_mut(left);
         names[kept..].fill(0);
         self.bytes = names;
@@ -73,6 +86,12 @@ impl<'r> KnownDirs<'r> {
             from = to;
             (!known.name.is_empty()).then_some(known)
         })
+    }
+
+    /// Where those end that lie whole in so many first bytes.
+    fn end_within(&self, left: usize) -> usize {
+        let ends = self.all().map(|known| known.at.end);
+        ends.take_while(|&end| end <= left).last().unwrap_or(0)
     }
 
     fn end(&self) -> usize {
@@ -110,8 +129,7 @@ impl<'r> KnownDirs<'r> {
         let Some(left) = self.bytes.len().checked_sub(size) else {
             return;
         };
-        let ends = self.all().map(|known| known.at.end);
-        let kept = ends.take_while(|&end| end <= left).last().unwrap_or(0);
+        let kept = self.end_within(left);
         let at = self.behind(parent).min(kept);
         self.bytes.copy_within(at..kept, at + size);
         self.bytes[kept + size..].fill(0);

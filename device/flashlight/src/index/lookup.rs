@@ -57,13 +57,18 @@ impl<N: Nand> Index<'_, N> {
 
     /// Finds a directory by its name. No read if it was found lately.
     pub(crate) fn find_dir(&mut self, dir: u32, name: &[u8]) -> Result<u32, Fault> {
-        if let Some(found) = self.known_dirs.find(dir, name) {
+        self.begin_step();
+        let known = self.names().find(dir, name);
+        if known.is_none() || self.files.lent().is_some() {
+            self.want_names();
+        }
+        if let Some(found) = known {
             return Ok(found);
         }
         let Node::Dir(found) = self.find(dir, name)?.node else {
             return Err(Fault::NotDir);
         };
-        self.known_dirs.add(found, dir, name);
+        self.names().add(found, dir, name);
         Ok(found)
     }
 

@@ -45,6 +45,16 @@ impl<'r> MapChanges<'r> {
         }
     }
 
+    /// Directories of a page of the map.
+    pub fn per_page(&self) -> u32 {
+        self.per_page.into()
+    }
+
+    /// Whether all are of the first page of the map.
+    pub fn are_of_first(&self) -> bool {
+        self.of_page(0).len() == self.len()
+    }
+
     /// Bytes that are of use, of so many that names of directories have.
     pub fn share(names: usize) -> usize {
         (names / 3).min(MOST * SIZE) / SIZE * SIZE

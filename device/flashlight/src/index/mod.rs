@@ -21,6 +21,7 @@ pub(crate) mod dirmap;
 pub(crate) mod file;
 pub(crate) mod inodes;
 pub(crate) mod known_dirs;
+pub(crate) mod lending;
 pub(crate) mod links;
 pub(crate) mod lookup;
 pub(crate) mod lost_maps;
@@ -44,6 +45,7 @@ use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::{CachedDir, CachedFile};
 use crate::index::dirmap::DirMap;
 use crate::index::known_dirs::KnownDirs;
+use crate::index::lending::Lending;
 use crate::index::map_changes::MapChanges;
 use crate::index::scratch::Scratch;
 use crate::index::slots::{Dirs, Files};
@@ -58,6 +60,7 @@ pub(crate) struct Index<'r, N: Nand> {
     pub files: Files<'r>,
     pub scratch: Scratch<'r>,
     pub known_dirs: KnownDirs<'r>,
+    pub lending: Lending,
     /// Copies of the DirInodes of the root and of the index directory, as they were at the
     /// unmount.
     pub dir_copies: [PageAddr; 2],
@@ -102,7 +105,6 @@ impl<'r, N: Nand> Index<'r, N> {
             map: DirMap {
                 wide: false,
                 loc: PageAddr::NONE,
-                buf: page(),
                 index: None,
                 dirty: false,
                 changes,
@@ -116,6 +118,7 @@ impl<'r, N: Nand> Index<'r, N> {
             files: Files([CachedFile::new(page()), CachedFile::new(page())]),
             scratch: Scratch::new(page()),
             known_dirs: KnownDirs::new(known_dirs),
+            lending: Lending::default(),
             store,
             dir_copies: [PageAddr::NONE; 2],
             next_ino: FIRST_FILE,

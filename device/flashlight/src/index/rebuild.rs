@@ -76,7 +76,7 @@ impl<N: Nand> Index<'_, N> {
     /// not known to be valid up to four times more, with what their parents have. With unreadable
     /// pages of directories all pages of directories and hash maps once more.
     pub(crate) fn rebuild_map(&mut self, first: u32) -> Result<(), Fault> {
-        self.map.buf.fill(0xff);
+        self.store.map_page.bytes.fill(0xff);
         let mut lost = None;
         for block in 0..self.store.table.blocks() {
             let mut census = self.census(block);
@@ -108,17 +108,19 @@ impl<N: Nand> Index<'_, N> {
     /// Where the entry of a directory is in the cached page.
     fn entry_at(&self, first: u32, ino: u32) -> Option<usize> {
         let at = HEADER + 4 * ino.checked_sub(first)? as usize;
-        (at + 4 <= self.map.buf.len() && ino != 0).then_some(at)
+        (at + 4 <= self.store.page_size() && ino != 0).then_some(at)
     }
 
     fn entry(&self, first: u32, ino: u32) -> PageAddr {
         let at = self.entry_at(first, ino);
-        at.map_or(PageAddr::NONE, |at| PageAddr(get_u32(self.map.buf, at)))
+        at.map_or(PageAddr::NONE, |at| {
+            PageAddr(get_u32(self.store.map_page.bytes, at))
+        })
     }
 
     fn set_entry(&mut self, first: u32, ino: u32, page: PageAddr) {
         if let Some(at) = self.entry_at(first, ino) {
-            put_u32(self.map.buf, at, page.0);
+            put_u32(self.store.map_page.bytes, at, page.0);
         }
     }
 
@@ -272,7 +274,7 @@ impl<N: Nand> Index<'_, N> {
         if let Some(page) = self.map.changes.get(ino) {
             return Ok(Some(page));
         }
-        let per_page = ((self.map.buf.len() - HEADER) / 4) as u32;
+        let per_page = self.map.per_page();
         if ino >= self.map.end() {
             return Ok(Some(PageAddr::NONE));
         }

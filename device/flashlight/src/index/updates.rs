@@ -72,7 +72,8 @@ impl<N: Nand> Index<'_, N> {
     /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
     /// Writes that follow can be updates.
     pub(crate) fn sync_file(&mut self, i: FileSlot) -> Result<(), Fault> {
-        if self.files[i].updates.is_none() || self.store.since.update_blocks > UPDATE_BLOCKS {
+        if self.files[i].updates.is_none() || self.store.since.update_blocks > UPDATE_BLOCKS as u32
+        {
             self.flush_file(i)?;
         }
         self.files[i].updates = Some(0);

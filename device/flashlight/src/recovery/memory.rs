@@ -137,6 +137,8 @@ struct Shares {
     dirty_most: usize,
     /// Bytes of deferred changes at most, of those of the dirty list.
     deferred_most: u16,
+    /// And of the page of the DirInode map.
+    deferred_in_map_page: u16,
 }
 
 impl Shares {
@@ -153,10 +155,13 @@ impl Shares {
         let free = if counted { more } else { above - for_table };
         let for_names = free.min(known_least).max(more / 10).min(KNOWN_DIRS_MOST);
         let more = more.saturating_sub(for_names);
-        let for_hashes =
-            2 * (HASHES_USEFUL - HASHES_LEAST).min(for_names.saturating_sub(known_least) / 4);
+        let for_hashes = 2 * (HASHES_USEFUL - HASHES_LEAST).min(for_names / 8 * 4);
         let for_names = for_names - for_hashes;
         let for_changes = (more / 2).min(deferred_bytes(geo));
+        // A mount writes the directories of these: of 12 bytes at least, in two blocks.
+        let in_map_page = (24 * ppb as usize)
+            .min(geo.page_size() as usize)
+            .min(deferred_bytes(geo) - for_changes);
         let pages = pages::entries_size(more, geo.page_size());
         let dirty = least_list(geo, layout.is_some()) + more - pages;
         let dirty_most = match config.dirty_entries {
@@ -180,6 +185,7 @@ impl Shares {
             hashes: 2 * HASHES_LEAST + for_hashes,
             dirty_most,
             deferred_most: (deferred_least(geo, layout.is_some()) + for_changes) as u16,
+            deferred_in_map_page: in_map_page as u16,
         }
     }
 }
@@ -199,9 +205,11 @@ pub(crate) fn store_parts<'r>(
         known: carve(ram, shares.known),
         pages: carve(ram, shares.pages),
         remnants: carve(ram, 4 * REMNANTS),
+        map_page: carve(ram, geo.page_size() as usize),
         counts: carve(ram, shares.counts),
         dirty_most: shares.dirty_most,
         deferred_most: shares.deferred_most,
+        deferred_in_map_page: shares.deferred_in_map_page,
     };
     let names = carve(ram, shares.known_dirs);
     (parts, [names, carve(ram, shares.hashes)])

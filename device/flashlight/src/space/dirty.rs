@@ -11,6 +11,7 @@
 //! that are in no page of them yet ([`crate::format::deferred`]). The list takes what these leave.
 
 use crate::format::validity::entry_bits;
+use crate::space::tail::Tail;
 use core::cell::Cell;
 use core::ops::Range;
 use flashkit_bytes::{get_u16, put_u16};
@@ -32,9 +33,8 @@ pub(crate) struct DirtyList<'r> {
     len: usize,
     most: usize,
     pages: u32,
-    /// Bytes at the end that are not the list's, and how many these can become.
-    tail: u16,
-    tail_most: u16,
+    /// Bytes at the end that are not the list's.
+    tail: Tail,
     /// The block last looked for in vain: mostly the one that is written, page after page.
     absent: Cell<Option<u32>>,
 }
@@ -50,8 +50,7 @@ impl<'r> DirtyList<'r> {
             size,
             len: 0,
             pages: pages_per_block,
-            tail: 0,
-            tail_most,
+            tail: Tail::new(tail_most),
             absent: Cell::new(None),
         }
     }
@@ -68,45 +67,42 @@ impl<'r> DirtyList<'r> {
     /// Entries at most, beside what there is of deferred changes.
     pub fn most(&self) -> usize {
         self.most
-            .min((self.bytes.len() - usize::from(self.tail)) / self.size)
+            .min((self.bytes.len() - self.tail.len()) / self.size)
     }
 
     /// The deferred changes.
     pub fn tail(&self) -> &[u8] {
-        &self.bytes[self.bytes.len() - usize::from(self.tail)..]
+        self.tail.of(self.bytes)
     }
 
     /// Bytes that the deferred changes can take, all together.
     pub fn tail_most(&self) -> usize {
-        self.tail_most.into()
+        self.tail.most.into()
     }
 
     /// The same, to be changed.
     pub fn tail_mut(&mut self) -> &mut [u8] {
-        let from = self.bytes.len() - usize::from(self.tail);
-        &mut self.bytes[from..]
+        self.tail.of_mut(self.bytes)
     }
 
     /// Puts so many bytes in front of the deferred changes, for which entries go where need be.
     /// They are to be written. `false` if there is no room for them.
     pub fn tail_grow(&mut self, n: usize) -> bool {
-        let tail = self.tail().len() + n;
-        if tail > self.tail_most() {
-            return false;
-        }
-        self.tail = tail as u16;
+        let has_room = self.tail.grow(n);
         while self.len > self.most() {
             self.give_up_one();
         }
-        true
+        has_room
+    }
+
+    /// Bytes that there are for more deferred changes.
+    pub fn tail_room(&self) -> usize {
+        self.tail.room()
     }
 
     /// Takes bytes out of the deferred changes, by their place there.
     pub fn tail_remove(&mut self, range: Range<usize>) {
-        let from = self.bytes.len() - self.tail().len();
-        let n = range.len();
-        self.bytes.copy_within(from..from + range.start, from + n);
-        self.tail -= n as u16;
+        self.tail.remove(self.bytes, range);
     }
 
     /// The entries as they go to flash.

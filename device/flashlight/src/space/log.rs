@@ -179,7 +179,7 @@ impl<N: Nand> Store<'_, N> {
         self.log.reserved += 1;
         self.log.unnamed += 1;
         self.drawn += 1;
-        self.since.update_blocks += usize::from(area == LogArea::Update);
+        self.since.update_blocks += u32::from(area == LogArea::Update);
     }
 
     /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and

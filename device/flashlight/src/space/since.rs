@@ -18,7 +18,7 @@ pub(crate) struct SinceCheckpoint {
     /// Pages of updates.
     pub updates: u32,
     /// Blocks reserved for updates; those reserved at the checkpoint included.
-    pub update_blocks: usize,
+    pub update_blocks: u32,
     /// The patrol has come to another sixteenth of the chip.
     pub patrolled: bool,
 }

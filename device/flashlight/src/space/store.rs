@@ -27,6 +27,7 @@ use crate::space::opened::Recovery;
 use crate::space::pages::Pages;
 use crate::space::remnants::Remnants;
 use crate::space::scratch_holds::ScratchHolds;
+use crate::space::shared_page::SharedPage;
 use crate::space::since::SinceCheckpoint;
 use crate::space::table::Table;
 use crate::space::tally::Tally;
@@ -48,6 +49,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub seq: u64,
     pub table: Table<'r>,
     pub dirty: DirtyList<'r>,
+    pub map_page: SharedPage<'r>,
     pub validity: Validity<'r>,
     pub remnants: Remnants<'r>,
     pub heads: WriteHeads,
@@ -86,11 +88,15 @@ pub(crate) struct Parts<'r> {
     pub known: &'r mut [u8],
     pub pages: &'r mut [u8],
     pub remnants: &'r mut [u8],
+    /// The page of the DirInode map.
+    pub map_page: &'r mut [u8],
     pub counts: &'r mut [u8],
     /// Entries of the dirty list at most.
     pub dirty_most: usize,
     /// Bytes of deferred changes at most, in those of the dirty list.
     pub deferred_most: u16,
+    /// And in the page of the map.
+    pub deferred_in_map_page: u16,
 }
 
 impl<'r, N: Nand> Store<'r, N> {
@@ -102,9 +108,11 @@ impl<'r, N: Nand> Store<'r, N> {
             known,
             pages,
             remnants,
+            map_page,
             counts,
             dirty_most,
             deferred_most,
+            deferred_in_map_page,
         } = parts;
         let geo = nand.geometry();
         let (ps, ppb) = (geo.page_size(), geo.pages_per_block());
@@ -118,6 +126,7 @@ impl<'r, N: Nand> Store<'r, N> {
             seq: 1,
             table: Table::new(table, &geo),
             dirty: DirtyList::new(dirty, ppb, dirty_most, deferred_most),
+            map_page: SharedPage::new(map_page, deferred_in_map_page),
             validity: Validity::new(known, geo),
             remnants: Remnants::new(remnants),
             heads: WriteHeads::new(),
@@ -211,6 +220,14 @@ impl<N: Nand> Store<'_, N> {
             Some(h) if h.kind == kind => Ok(h),
             _ => Err(self.nand.damaged(at, kind.damaged())),
         }
+    }
+
+    /// Does something with the page of the map, all bytes of which are the map's.
+    pub fn with_map_page<T>(&mut self, what: impl FnOnce(&mut Self, &mut [u8]) -> T) -> T {
+        let bytes = core::mem::take(&mut self.map_page.bytes);
+        let done = what(self, bytes);
+        self.map_page.bytes = bytes;
+        done
     }
 
     /// The metadata page at a place, if it is kept in RAM ([`crate::space::pages`]).

@@ -42,7 +42,7 @@ impl<N: Nand> Store<'_, N> {
     /// Whether a recovery could replay more updates.
     pub(crate) fn takes_updates(&self) -> bool {
         self.has_updates()
-            && self.since.update_blocks + BLOCKS_MARGIN <= UPDATE_BLOCKS
+            && self.since.update_blocks as usize + BLOCKS_MARGIN <= UPDATE_BLOCKS
             && self.spent() + FOR_REPLAY + self.since.updates * 3 / (2 * self.ppb())
                 <= self.since.free_before
     }
@@ -55,7 +55,7 @@ impl<N: Nand> Store<'_, N> {
         let open = self.heads.data[UPDATE].block != u32::MAX;
         self.since = SinceCheckpoint {
             free_before: self.since.free_before,
-            update_blocks: reserved + usize::from(open),
+            update_blocks: reserved as u32 + u32::from(open),
             ..SinceCheckpoint::default()
         };
     }

@@ -149,10 +149,11 @@ fn files_with_four_times_the_ram() {
 /// Changes in many directories: with more RAM more of them are gathered, and more pages kept.
 #[test]
 fn changes_in_many_directories() {
-    for (name, least, more) in MANY_DIRECTORIES {
+    let found = MANY_DIRECTORIES.map(|(name, ..)| {
         let of = |ram| counts(&report_of(name, true, ram).0.total);
-        assert_eq!((of(RAM), of(4 * RAM)), (least, more), "{name}");
-    }
+        (name, of(RAM), of(4 * RAM))
+    });
+    assert_eq!(found, MANY_DIRECTORIES);
 }
 
 /// A trace that was made for a chip of 256 MiB, on the SPI NAND of half of that which most small
@@ -191,7 +192,7 @@ fn a_log_and_overwrites_with_24_spare_bytes() {
     );
     assert_eq!(
         (counts(&randupd), randupd.page_copies),
-        ((6_043, 44_676, 98), 428)
+        ((6_140, 44_755, 98), 422)
     );
 }
 
@@ -210,19 +211,19 @@ fn useful_ram_is_all_that_is_used() {
 type Counts = (u64, u64, u64);
 /// Name; in 16 KiB and in 64 KiB reads, programs, erases.
 const MANY_DIRECTORIES: [(&str, Counts, Counts); 4] = [
-    ("config", (41_419, 42_879, 4), (12_161, 40_623, 3)),
-    ("tree", (149_077, 66_846, 4), (43_136, 50_756, 3)),
-    ("mail", (66_900, 111_478, 3), (34_827, 102_554, 3)),
+    ("config", (40_993, 41_404, 4), (11_969, 40_623, 3)),
+    ("tree", (130_029, 66_191, 4), (43_179, 50_831, 3)),
+    ("mail", (52_998, 105_500, 3), (34_346, 102_554, 3)),
     (
         "cache",
-        (378_444, 392_060, 4_608),
-        (215_548, 318_438, 3_557),
+        (313_188, 361_510, 4_090),
+        (212_692, 317_294, 3_533),
     ),
 ];
-const RANDUPD: ((u64, u64, u64), u64) = ((4_676, 43_402, 1), 4_628);
-const RANDUPD75: ((u64, u64, u64), u64) = ((168_507, 149_131, 1_741), 9_906);
-const RANDUPD_64: ((u64, u64, u64), u64) = ((2_056, 43_067, 1), 4_183);
-const RANDUPD75_64: ((u64, u64, u64), u64) = ((96_318, 147_017, 1_707), 9_186);
+const RANDUPD: ((u64, u64, u64), u64) = ((4_678, 43_404, 1), 4_628);
+const RANDUPD75: ((u64, u64, u64), u64) = ((170_435, 149_015, 1_739), 8_581);
+const RANDUPD_64: ((u64, u64, u64), u64) = ((1_974, 43_067, 1), 4_183);
+const RANDUPD75_64: ((u64, u64, u64), u64) = ((95_939, 147_017, 1_707), 9_186);
 const POSTMARK_64: (u64, u64, u64) = (24_467, 1_069_178, 14_672);
 const SMALL_64: (u64, u64, u64) = (22_126, 34_681, 3);
 const SMALL_USEFUL: (u64, u64, u64) = (10_799, 34_681, 3);

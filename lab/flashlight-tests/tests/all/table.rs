@@ -81,7 +81,8 @@ fn ram_is_constant() {
     assert_eq!(ram_for_table(&small), ram_needed(&small));
     assert_eq!(ram_for_table(&large), 81_905);
     // Beside that.
-    assert!(size_of::<FlashLight<'_, SimNand>>() - size_of::<SimNand>() < 2_048);
+    let size = size_of::<FlashLight<'_, SimNand>>() - size_of::<SimNand>();
+    assert!(size < 2_048, "{size}");
 }
 
 /// Pages are written for many changes each, two copies of each, and a mount reads none of them.

@@ -138,7 +138,7 @@ fn with_a_short_list() -> Vec<Script> {
     for script in &mut all {
         script.name = script.name.replace("force-", "force-validity-");
     }
-    for n in [1, 2, 3] {
+    for n in [0, 1, 6, 7] {
         all[n].forces.push(Forced::ValidityPage);
     }
     all
