@@ -22,9 +22,9 @@ const DEEP: &[u8] =
     b"/level 0/level 1/level 2/level 3/level 4/level 5/level 6/level 7/level 8/level 9/file";
 
 /// The first walk reads each directory, the page of the directory map, and the file. In the least
-/// RAM the names of half of them have room; but a slot for files is free, which is lent to names
-/// from the eighth step on. They stay there, and only the file's own directory and the file are
-/// read, or nothing when these are still in RAM.
+/// RAM there is room for seven of the ten names; but a slot for files is free, which is lent to
+/// names from the eighth step on. So all are known then, and the last directory and the file are
+/// still in RAM.
 #[test]
 fn a_path_is_read_once() {
     let mut fs = on_preset("slc-256m");
