@@ -21,11 +21,11 @@ sys.setrecursionlimit(10_000)
 
 # Of each program: what it is, bytes of code, and of stack under these functions.
 PROGRAMS = {
-    "whole": ("FlashLight, the whole API", 173_752, {"FlashLight::format_with": 5_420}),
-    "everyday": ("FlashLight, the everyday calls", 138_044, {
-        "Volume::bring_back": 5_632,
-        "FlashLight::write": 4_976,
-        "FlashLight::unlink": 4_920,
+    "whole": ("FlashLight, the whole API", 175_004, {"FlashLight::format_with": 5_428}),
+    "everyday": ("FlashLight, the everyday calls", 139_120, {
+        "Volume::bring_back": 5_640,
+        "FlashLight::write": 4_984,
+        "FlashLight::unlink": 4_928,
     }),
     "boot": ("the boot reader of FlashLight", 25_560, {
         "Boot::load": 1_432,

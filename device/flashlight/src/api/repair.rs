@@ -60,7 +60,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn repair(&mut self) -> Result<(), Error<N::Error>> {
         self.told(|fs| {
             fs.index_mut().writable()?;
-            fs.store_mut().nand.pages.yield_to(0);
+            fs.store_mut().forget_kept();
             // Names get their entries back before others lose theirs. What leads to no file any
             // more when the index directory has lost its entry goes after that.
             for names in [true, false] {

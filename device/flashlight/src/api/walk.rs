@@ -138,11 +138,15 @@ impl<N: Nand> FlashLight<'_, N> {
     /// What there is of the caller's RAM beyond [`ram_needed`](crate::ram_needed) for, and the
     /// list that it makes longer.
     pub fn ram_use(&self) -> RamUse {
-        let room = self.store().dirty.room() / self.store().page_size();
+        let room = self
+            .store()
+            .dirty
+            .room()
+            .min(self.store().nand.pages.room());
         RamUse {
             erases_counted: self.store().counts.len(),
             dirty_entries: self.store().dirty.most(),
-            pages_kept: self.store().nand.pages.len().min(room),
+            pages_kept: room / self.store().page_size(),
         }
     }
 

@@ -118,6 +118,12 @@ fn find(list: &[u8], dir: u32) -> Option<(Range<usize>, Group<'_>)> {
     groups(list).find(|(_, group)| group.dir() == dir)
 }
 
+/// The group of a directory in either list.
+fn find_in<'a>(lists: [&'a [u8]; 2], dir: u32) -> Option<Group<'a>> {
+    let mut found = lists.into_iter().filter_map(|list| find(list, dir));
+    found.next().map(|(_, group)| group)
+}
+
 impl<'r, N: Nand> Store<'r, N> {
     /// The lists of groups: that behind the DirInode map in its page, and that behind the dirty
     /// list.
@@ -146,10 +152,7 @@ impl<'r, N: Nand> Store<'r, N> {
 
     /// The deferred changes of a directory, if there are any.
     pub fn deferred(&self, dir: u32) -> Option<Group<'_>> {
-        let mut lists = self.deferred_lists().into_iter();
-        lists
-            .find_map(|list| find(list, dir))
-            .map(|(_, group)| group)
+        find_in(self.deferred_lists(), dir)
     }
 
     /// Of all deferred changes, one after another.
@@ -277,14 +280,14 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Puts the deferred changes of the directory in the scratch page, which is at `at`, in.
     pub(crate) fn show_deferred(&mut self, at: PageAddr) -> Result<(), Fault> {
         let ino = DirView::on(&*self.scratch).ino();
-        if self.store.deferred(ino).is_none() {
+        let store = &mut self.store;
+        let Some(group) = find_in([store.map_page.tail(), store.dirty.tail()], ino) else {
             return Ok(());
-        }
-        let held = self.store.scratch_holds.is(at);
-        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-        let group = self.store.deferred(ino);
-        if !group.is_some_and(|group| group.apply(&mut DirMut::on(page))) {
-            return Err(self.store.nand.damaged(at, Damaged::Deferred));
+        };
+        let held = store.scratch_holds.is(at);
+        let page = self.scratch.overwrite(&mut store.scratch_holds);
+        if !group.apply(&mut DirMut::on(page)) {
+            return Err(store.nand.damaged(at, Damaged::Deferred));
         }
         if held {
             // Who takes the page from there puts them in again, which changes nothing.

@@ -87,19 +87,13 @@ impl<N: Nand> Index<'_, N> {
         self.map_for(&HASH, &lead)
     }
 
-    /// Loads the hash map page that covers a hash into the scratch page;
-    /// `false` when there is none.
-    fn load_hash_map(&mut self, i: DirSlot, hash: u32) -> Result<bool, Fault> {
-        let pointer = self.hash_map_for(i, hash).0?;
-        self.load_hash_map_at(i, pointer)
-    }
-
+    /// Loads the hash map page of a pointer into the scratch page; `false` when there is none.
     fn load_hash_map_at(&mut self, i: DirSlot, pointer: (u32, PageAddr)) -> Result<bool, Fault> {
         self.load_map_at(&HASH, self.dirs[i].ino, pointer)
     }
 
     /// The `n`-th entry of a hash. Reads the directory if it is not cached, and its hash map
-    /// when the log does not answer.
+    /// when neither the log nor a filter ([`crate::space::filters`]) answers.
     pub(crate) fn dir_nth(
         &mut self,
         dir: u32,
@@ -123,16 +117,25 @@ impl<N: Nand> Index<'_, N> {
             }
         }
         let shared = view.is_shared();
-        if hides_all || left > 0 && !shared || !self.load_hash_map(i, hash)? {
+        if hides_all || left > 0 && !shared {
+            return Ok(None);
+        }
+        let pointer = self.hash_map_for(i, hash).0?;
+        if self.store.lacks_hash(pointer.1, hash) || !self.load_hash_map_at(i, pointer)? {
             return Ok(None);
         }
         let view = self.dirs[i].dir();
         let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
-        Ok((page.search(hash, HASH_SHIFT)..page.count())
+        let from = page.search(hash, HASH_SHIFT);
+        let all = (from..page.count())
             .map(|r| DirRec::decode(page.record(r)))
-            .take_while(|rec| rec.hash == hash)
-            .filter(|rec| !shared || !view.hides(rec))
-            .nth(left))
+            .take_while(|rec| rec.hash == hash);
+        let found = all.filter(|rec| !shared || !view.hides(rec)).nth(left);
+        if found.is_none() && n == 0 {
+            let hashes = (0..page.count()).map(|r| DirRec::decode(page.record(r)).hash);
+            self.store.learn_hashes(pointer.1, hashes);
+        }
+        Ok(found)
     }
 
     /// The first entry, in the order of hashes, at or after `hash`: what `readdir` goes by. Hash

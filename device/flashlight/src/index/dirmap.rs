@@ -173,11 +173,11 @@ impl<N: Nand> Index<'_, N> {
 
     /// Programs the cached page; without the deferred changes that lie in it, by the scratch page.
     fn append_map(&mut self, kind: Kind, old: PageAddr) -> Result<PageAddr, Fault> {
-        let free = self.store.map_page.blank();
-        if free.len() < self.scratch.len() {
+        if self.store.map_page.shown() < self.scratch.len() {
+            let map = self.store.map_page.map();
             let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-            page[..free.len()].copy_from_slice(free);
-            page[free.len()..].fill(0xff);
+            page[..map.len()].copy_from_slice(map);
+            page[map.len()..].fill(0xff);
             return self.append_scratch(LogArea::Map, self.store.page_size(), kind, old);
         }
         (self.store).with_map_page(|store, page| store.append(LogArea::Map, page, kind, old))
@@ -422,8 +422,7 @@ impl<N: Nand> Index<'_, N> {
         if end > page.free() {
             return Err(Fault::NoSpace);
         }
-        page.blank();
-        page.show(end);
+        page.show_more(end);
         Ok(())
     }
 
@@ -503,10 +502,7 @@ impl<N: Nand> Index<'_, N> {
         while end > self.store.map_page.free() {
             self.write_most_deferred(true)?;
         }
-        if self.map.has(0) && self.map.page_of(ino) == 0 {
-            return self.show_in_map(ino);
-        }
-        Ok(())
+        self.show_in_map(ino)
     }
 
     /// A number from `first` to `end` that is not in use, from where the last search has ended.

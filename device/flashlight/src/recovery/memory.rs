@@ -63,7 +63,7 @@ pub const fn ram_to_level(geo: &Geometry) -> usize {
 /// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of
 /// the dirty list, up to an entry for each of 4,096 blocks: cleaning then knows which pages are
 /// valid without reading the others' tags. What the list does not need keeps up to 2,048 metadata
-/// pages, up to 4 MiB of them or 512 pages, which are then not read again; a tenth, up to 6 KiB,
+/// pages, up to 4 MiB of them or 512 pages, which are then not read again; an eighth, up to 6 KiB,
 /// keeps names of directories, for paths. 4,254,080 for 2,048 blocks of 64 pages of 2 KiB, 37,248
 /// of them without room for the pages beside a whole list. Most of the gain is there with 65,536.
 pub const fn ram_useful(geo: &Geometry) -> usize {
@@ -128,6 +128,8 @@ struct Shares {
     dirty: usize,
     known: usize,
     pages: usize,
+    /// Bytes of a place for pages that are kept.
+    place: usize,
     counts: usize,
     /// Names of directories that were found lately.
     known_dirs: usize,
@@ -153,7 +155,7 @@ impl Shares {
         let more = above.saturating_sub(to_level);
         let known_least = known_dirs_least(geo, layout.is_some());
         let free = if counted { more } else { above - for_table };
-        let for_names = free.min(known_least).max(more / 10).min(KNOWN_DIRS_MOST);
+        let for_names = free.min(known_least).max(more / 8).min(KNOWN_DIRS_MOST);
         let more = more.saturating_sub(for_names);
         let for_hashes = 2 * (HASHES_USEFUL - HASHES_LEAST).min(for_names / 8 * 4);
         let for_names = for_names - for_hashes;
@@ -162,7 +164,7 @@ impl Shares {
         let in_map_page = (24 * ppb as usize)
             .min(geo.page_size() as usize)
             .min(deferred_bytes(geo) - for_changes);
-        let pages = pages::entries_size(more, geo.page_size());
+        let (pages, place) = pages::divide(more, geo.page_size());
         let dirty = least_list(geo, layout.is_some()) + more - pages;
         let dirty_most = match config.dirty_entries {
             0 => dirty_blocks(geo).max(dirty::ENTRIES),
@@ -180,6 +182,7 @@ impl Shares {
             dirty: dirty - known,
             known,
             pages,
+            place,
             counts: if counted { blocks(geo) as usize } else { 0 },
             known_dirs: known_least + for_names,
             hashes: 2 * HASHES_LEAST + for_hashes,
@@ -204,6 +207,7 @@ pub(crate) fn store_parts<'r>(
         dirty: carve(ram, shares.dirty),
         known: carve(ram, shares.known),
         pages: carve(ram, shares.pages),
+        place: shares.place,
         remnants: carve(ram, 4 * REMNANTS),
         map_page: carve(ram, geo.page_size() as usize),
         counts: carve(ram, shares.counts),

@@ -13,6 +13,7 @@ pub(crate) mod block_list;
 pub(crate) mod dirty;
 pub(crate) mod erased;
 pub(crate) mod failing;
+pub(crate) mod filters;
 pub(crate) mod heads;
 pub(crate) mod latch;
 pub(crate) mod limits;

@@ -4,8 +4,12 @@
 //! as there are blocks with invalid pages; what it does not need yet holds pages, and
 //! they give way when it grows.
 //!
+//! Most of them are short: a directory of twenty names takes an eighth of its page. So they lie in
+//! *places* of an eighth of a page, as many as each needs, one next to the other. Where there is
+//! room for more places than are searched through, they are longer, up to a page.
+//!
 //! ```text
-//! entries, 8 bytes each    0 page number u32, all ones: none    4 when it was used last u32
+//! entries, 8 bytes a place    0 page number u32, all ones: none    4 when it was used last u32
 //! ```
 //!
 //! Invariants:
@@ -23,11 +27,12 @@
 //! after that of many others.
 
 use crate::format::header::{KIND, Kind};
+use core::ops::Range;
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::PageAddr;
 
-/// Pages kept at most, of 4 MiB where that is less, but not below 512: they are searched from the
-/// first on.
+/// Pages kept at most, and places for them: of 4 MiB where that is less, but not below 512. They
+/// are searched from the first on.
 pub(crate) const fn most(page_size: u32) -> usize {
     let pages = (4 << 20) / page_size as usize;
     if pages < 512 {
@@ -51,25 +56,34 @@ pub(crate) const fn room_for_one(page_size: u32) -> usize {
     page_size as usize + ENTRY
 }
 
-/// Bytes of the entries for as many pages as `bytes` have room for with them.
-pub(crate) fn entries_size(bytes: usize, page_size: u32) -> usize {
-    ENTRY * (bytes / room_for_one(page_size)).min(most(page_size))
+/// Places of a page at most.
+const PARTS: usize = 8;
+
+/// How `bytes` are divided: the bytes of the entries, and those of a place.
+pub(crate) fn divide(bytes: usize, page_size: u32) -> (usize, usize) {
+    let (page, most) = (page_size as usize, most(page_size));
+    let mut place = page / PARTS;
+    while place < page && bytes / (place + ENTRY) > most {
+        place *= 2;
+    }
+    (ENTRY * (bytes / (place + ENTRY)).min(most), place)
 }
 
 /// Which pages are kept, in the caller's RAM. The pages are elsewhere: `room` in what follows.
 pub(crate) struct Pages<'r> {
     entries: &'r mut [u8],
-    page_size: usize,
+    /// Bytes of a place. A page takes places next to each other, as many as it has bytes for.
+    place: u16,
     tick: u32,
     ready: bool,
 }
 
 impl<'r> Pages<'r> {
-    pub fn new(entries: &'r mut [u8], page_size: u32) -> Self {
+    pub fn new(entries: &'r mut [u8], place: usize) -> Self {
         entries.fill(0xff);
         Pages {
             entries,
-            page_size: page_size as usize,
+            place: place as u16,
             tick: 0,
             ready: false,
         }
@@ -80,44 +94,65 @@ impl<'r> Pages<'r> {
         self.ready = true;
     }
 
+    /// Whether what was found before counts.
+    pub fn is_ready(&self) -> bool {
+        self.ready
+    }
+
     /// Drops all, and keeps nothing until it begins again.
     pub fn end(&mut self) {
         self.yield_to(0);
         self.ready = false;
     }
 
-    /// Pages kept at most, if there is room for them.
-    pub fn len(&self) -> usize {
+    /// Places, if there is room for them.
+    fn len(&self) -> usize {
         self.entries.len() / ENTRY
+    }
+
+    fn place(&self) -> usize {
+        self.place.into()
+    }
+
+    /// Bytes of all places.
+    pub fn room(&self) -> usize {
+        self.len() * self.place()
     }
 
     fn page(&self, i: usize) -> PageAddr {
         PageAddr(get_u32(self.entries, ENTRY * i))
     }
 
-    fn find(&self, at: PageAddr) -> Option<usize> {
+    /// The places of a page, if it is kept.
+    fn find(&self, at: PageAddr) -> Option<Range<usize>> {
         if at.is_none() {
             return None;
         }
-        (0..self.len()).find(|&i| self.page(i) == at)
+        let from = (0..self.len()).find(|&i| self.page(i) == at)?;
+        let end = (from..self.len()).find(|&i| self.page(i) != at);
+        Some(from..end.unwrap_or(self.len()))
     }
 
     /// Notes that a page has been used; one of a file stays the first to go.
-    fn set(&mut self, i: usize, at: PageAddr, of_file: bool) {
+    fn set(&mut self, places: Range<usize>, at: PageAddr, of_file: bool) {
         self.tick = self.tick.wrapping_add(1);
-        put_u32(self.entries, ENTRY * i, at.0);
-        self.make_old(i, if of_file { OF_FILE } else { 0 });
+        for i in places.clone() {
+            put_u32(self.entries, ENTRY * i, at.0);
+        }
+        self.make_old(places, if of_file { OF_FILE } else { 0 });
     }
 
     /// A page that is kept goes before those that have been used.
     pub fn set_old(&mut self, at: PageAddr) {
-        if let Some(i) = self.find(at) {
-            self.make_old(i, OLD);
+        if let Some(places) = self.find(at) {
+            self.make_old(places, OLD);
         }
     }
 
-    fn make_old(&mut self, i: usize, age: u32) {
-        put_u32(self.entries, ENTRY * i + 4, self.tick.wrapping_sub(age));
+    fn make_old(&mut self, places: Range<usize>, age: u32) {
+        for i in places {
+            put_u32(self.entries, ENTRY * i + 4, self.tick.wrapping_sub(age));
+        }
     }
 
     /// How long a page has not been used; an empty place was never.
@@ -128,55 +163,83 @@ impl<'r> Pages<'r> {
         self.tick.wrapping_sub(get_u32(self.entries, ENTRY * i + 4))
     }
 
-    /// A page, if it is kept. It counts as used now.
+    /// So many places next to each other, all of which have not been used for as long as may be:
+    /// the last of those that are alike. And how long that is.
+    fn oldest(&self, all: Range<usize>, n: usize) -> Option<(u32, Range<usize>)> {
+        let (mut oldest, mut from) = (None, all.start);
+        while from + n <= all.end {
+            let places = from..from + n;
+            let age = oldest.as_ref().map_or(0, |&(age, _)| age);
+            // None that has this place is as old.
+            if let Some(i) = places.clone().rev().find(|&i| self.age(i) < age) {
+                from = i + 1;
+                continue;
+            }
+            let youngest = places.clone().map(|i| self.age(i)).min();
+            oldest = youngest.map(|age| (age, places));
+            from += 1;
+        }
+        oldest
+    }
+
+    /// The bytes of places, by their distance from the end of the room.
+    fn bytes(&self, room: usize, places: &Range<usize>) -> Range<usize> {
+        room - self.place() * places.end..room - self.place() * places.start
+    }
+
+    /// A page, if it is kept, without what a program leaves erased. It counts as used now.
     pub fn get<'p>(&mut self, room: &'p [u8], at: PageAddr) -> Option<&'p [u8]> {
-        let i = self.find(at)?;
-        let from = room.len() - self.page_size * (i + 1);
-        let page = &room[from..from + self.page_size];
-        self.set(i, at, page[KIND] == Kind::File as u8);
+        let places = self.find(at)?;
+        let page = &room[self.bytes(room.len(), &places)];
+        self.set(places, at, page[KIND] == Kind::File as u8);
         Some(page)
     }
 
-    /// Keeps a page, for the one used least recently when there is no place for both. One shorter
-    /// than a page is followed by what a program leaves erased.
-    /// The last `tail` bytes of the room are taken.
+    /// Keeps a page, which comes without what a program leaves erased, for those used least
+    /// recently when there is no place for all. The last `tail` bytes of the room are taken.
     pub fn put(&mut self, (room, tail): (&mut [u8], usize), at: PageAddr, kind: Kind, page: &[u8]) {
         if !self.ready || matches!(kind, Kind::Table | Kind::Validity) {
             return;
         }
-        let places = self.len().min(room.len() / self.page_size);
-        let free = tail.div_ceil(self.page_size)..places;
-        let oldest = || free.max_by_key(|&i| self.age(i));
-        let Some(i) = self.find(at).or_else(oldest) else {
+        self.forget(at, 1);
+        let n = page.len().div_ceil(self.place());
+        let end = self.len().min(room.len() / self.place());
+        let Some((age, places)) = self.oldest(tail.div_ceil(self.place())..end, n) else {
             return;
         };
         let of_file = kind == Kind::File;
-        if of_file && self.age(i) < OF_FILE {
+        if of_file && age < OF_FILE {
             return;
         }
-        let from = room.len() - self.page_size * (i + 1);
-        let (written, rest) = room[from..from + self.page_size].split_at_mut(page.len());
+        for i in places.clone() {
+            self.forget(self.page(i), 1);
+        }
+        let bytes = self.bytes(room.len(), &places);
+        let (written, rest) = room[bytes].split_at_mut(page.len());
         written.copy_from_slice(page);
         rest.fill(0xff);
-        self.set(i, at, of_file);
+        self.set(places, at, of_file);
     }
 
     /// Drops the pages that are not in the last `room` bytes.
     pub fn yield_to(&mut self, room: usize) {
-        for i in room / self.page_size..self.len() {
-            put_u32(self.entries, ENTRY * i, PageAddr::NONE.0);
+        for i in room / self.place()..self.len() {
+            self.forget(self.page(i), 1);
         }
     }
 
     /// Drops the pages that are in the last `tail` bytes.
     pub fn yield_tail(&mut self, tail: usize) {
-        for i in 0..tail.div_ceil(self.page_size).min(self.len()) {
-            put_u32(self.entries, ENTRY * i, PageAddr::NONE.0);
+        for i in 0..tail.div_ceil(self.place()).min(self.len()) {
+            self.forget(self.page(i), 1);
         }
     }
 
     /// Drops the pages from one on, so many.
     pub fn forget(&mut self, from: PageAddr, count: u32) {
+        if from.is_none() {
+            return;
+        }
         for i in 0..self.len() {
             if self.page(i).0.wrapping_sub(from.0) < count {
                 put_u32(self.entries, ENTRY * i, PageAddr::NONE.0);
@@ -191,6 +254,7 @@ mod tests {
     use crate::{Config, FlashLight, New, Node, ROOT_DIR, ram_useful};
     use flashkit_nand::Nand;
     use flashkit_sim::{Metered, SimNand, preset};
+    use std::vec;
 
     const SIZE: usize = 16;
 
@@ -205,13 +269,14 @@ mod tests {
             .filter(|&p| p != u32::MAX)
             .collect();
         all.sort_unstable();
+        all.dedup();
         all
     }
 
     #[test]
     fn the_least_recently_used_goes_first() {
         let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE + 5]);
-        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        let mut pages = Pages::new(&mut entries, SIZE);
         put(&mut pages, &mut room, 1);
         assert_eq!(kept(&pages), [], "not before the mount has ended");
         pages.begin();
@@ -232,7 +297,7 @@ mod tests {
     #[test]
     fn an_old_page_goes_before_others_but_not_for_an_empty_place() {
         let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE]);
-        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        let mut pages = Pages::new(&mut entries, SIZE);
         pages.begin();
         put(&mut pages, &mut room, 1);
         put(&mut pages, &mut room, 2);
@@ -251,7 +316,7 @@ mod tests {
     #[test]
     fn a_page_takes_one_place_and_is_kept_as_a_read_would_have_it() {
         let (mut entries, mut room) = ([0; 2 * ENTRY], [0; 2 * SIZE]);
-        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        let mut pages = Pages::new(&mut entries, SIZE);
         pages.begin();
         put(&mut pages, &mut room, 7);
         pages.put((&mut room, 0), PageAddr(7), Kind::Dir, &[1, 2]);
@@ -266,7 +331,7 @@ mod tests {
     #[test]
     fn inodes_of_files_take_what_nothing_else_has() {
         let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE]);
-        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        let mut pages = Pages::new(&mut entries, SIZE);
         pages.begin();
         let file = |pages: &mut Pages<'_>, room: &mut [u8], at: u32| {
             let page = [Kind::File as u8; SIZE];
@@ -294,7 +359,7 @@ mod tests {
     #[test]
     fn what_is_dropped_is_not_found() {
         let (mut entries, mut room) = ([0; 4 * ENTRY], [0; 4 * SIZE]);
-        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        let mut pages = Pages::new(&mut entries, SIZE);
         pages.begin();
         let fill = |pages: &mut Pages<'_>, room: &mut [u8]| {
             for at in [15, 16, 23, 24] {
@@ -320,11 +385,62 @@ mod tests {
         put(&mut pages, &mut room, 1);
         assert_eq!(kept(&pages), []);
     }
+    #[test]
+    fn short_pages_lie_in_parts_of_a_page() {
+        let (mut entries, mut room) = ([0; 6 * ENTRY], [7; 6 * SIZE + 5]);
+        let mut pages = Pages::new(&mut entries, SIZE);
+        pages.begin();
+        let put = |pages: &mut Pages<'_>, room: &mut [u8], at: u32, len: usize| {
+            let page = std::vec![at as u8; len];
+            pages.put((room, 0), PageAddr(at), Kind::Dir, &page);
+        };
+        for (at, len) in [(1, SIZE), (2, 2 * SIZE - 1), (3, 3 * SIZE)] {
+            put(&mut pages, &mut room, at, len);
+        }
+        assert_eq!(kept(&pages), [1, 2, 3]);
+        let whole = [vec![2; 2 * SIZE - 1], vec![0xff]].concat();
+        assert_eq!(pages.get(&room, PageAddr(2)), Some(&whole[..]));
+        assert_eq!(pages.get(&room, PageAddr(3)), Some(&[3; 3 * SIZE][..]));
+        // A page of which a part is in the way goes whole; one written again takes what it needs.
+        put(&mut pages, &mut room, 4, 2 * SIZE);
+        assert_eq!(kept(&pages), [3, 4]);
+        put(&mut pages, &mut room, 3, SIZE);
+        for at in [5, 6, 7] {
+            put(&mut pages, &mut room, at, SIZE);
+        }
+        assert_eq!(kept(&pages), [3, 4, 5, 6, 7]);
+        for (at, len) in [(3, SIZE), (4, 2 * SIZE), (7, SIZE)] {
+            let page = std::vec![at as u8; len];
+            assert_eq!(pages.get(&room, PageAddr(at)), Some(&page[..]));
+        }
+        put(&mut pages, &mut room, 8, 6 * SIZE + 1);
+        assert_eq!(kept(&pages), [3, 4, 5, 6, 7], "one that has no room");
+        put(&mut pages, &mut room, 8, 6 * SIZE);
+        assert_eq!((kept(&pages), &room[..5]), (vec![8], &[7; 5][..]));
+        pages.yield_tail(1);
+        assert_eq!(kept(&pages), []);
+    }
+
+    /// With more bytes there are never fewer of them, nor do pages have less room.
+    #[test]
+    fn places_are_as_many_as_can_be_searched() {
+        let mut before = 0;
+        for bytes in (0..6 << 20).step_by(1000) {
+            let (entries, place) = divide(bytes, 2048);
+            let room = entries / ENTRY * place;
+            assert!(room + entries <= bytes && room >= before && entries <= 2048 * ENTRY);
+            assert!(bytes < 600_000 || entries >= 1024 * ENTRY);
+            before = room - room / 50;
+        }
+        assert_eq!(divide(1000, 2048), (3 * ENTRY, 256));
+        assert_eq!(divide(6 << 20, 2048), (2048 * ENTRY, 2048));
+    }
+
     /// Deferred changes at the end take places of pages, and give them back.
     #[test]
     fn pages_give_way_to_what_is_at_the_end() {
         let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE]);
-        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        let mut pages = Pages::new(&mut entries, SIZE);
         pages.begin();
         for at in [1, 2, 3] {
             put(&mut pages, &mut room, at);

@@ -1,9 +1,12 @@
 //! The page of the DirInode map that is in RAM. Directories are numbered from the first on. So a
 //! volume with few of them needs the beginning of the page only, and deferred changes of
-//! directories ([`crate::format::deferred`]) lie at its end.
+//! directories ([`crate::format::deferred`]) lie at its end. What is between holds filters of hash
+//! maps ([`crate::space::filters`]).
 
+use crate::space::filters::Filters;
 use crate::space::tail::Tail;
 use core::ops::Range;
+use flashkit_nand::PageAddr;
 
 pub(crate) struct SharedPage<'r> {
     /// All bytes: those of the map, then the changes.
@@ -13,6 +16,7 @@ pub(crate) struct SharedPage<'r> {
     changes: Tail,
     /// Bytes of changes that are of use.
     pub useful: u16,
+    filters: Filters,
 }
 
 impl<'r> SharedPage<'r> {
@@ -22,6 +26,7 @@ impl<'r> SharedPage<'r> {
             bytes,
             changes: Tail::new(0),
             useful,
+            filters: Filters::NONE,
         }
     }
 
@@ -29,6 +34,7 @@ impl<'r> SharedPage<'r> {
     pub fn show(&mut self, shown: usize) {
         self.shown = shown as u16;
         self.let_grow(self.changes.most.into());
+        self.cut_filters();
     }
 
     /// Changes may take so many bytes of what is not the map's.
@@ -41,17 +47,52 @@ impl<'r> SharedPage<'r> {
         self.bytes.len() - self.tail().len()
     }
 
-    /// What no changes lie in has no entry behind what is the map's.
-    pub fn blank(&mut self) -> &mut [u8] {
-        let free = self.free();
-        self.bytes[self.shown.into()..free].fill(0xff);
-        &mut self.bytes[..free]
+    /// More bytes are the map's, without an entry. No change lies there.
+    pub fn show_more(&mut self, shown: usize) {
+        let more = self.shown()..shown;
+        self.bytes[more].fill(0xff);
+        self.show(shown);
+    }
+
+    /// What is the map's.
+    pub fn map(&self) -> &[u8] {
+        &self.bytes[..self.shown()]
     }
 
     /// All bytes are the map's. There are no changes.
     pub fn give_back(&mut self) {
-        self.blank();
-        (self.shown, self.changes) = (self.bytes.len() as u16, Tail::new(0));
+        self.changes = Tail::new(0);
+        self.show_more(self.bytes.len());
+    }
+
+    /// Bytes that are neither the map's nor of changes.
+    fn between(&self) -> Range<usize> {
+        self.shown()..self.free()
+    }
+
+    fn cut_filters(&mut self) {
+        self.filters.cut(self.bytes.len(), self.between());
+    }
+
+    /// Whether a hash map is known not to have a hash.
+    pub fn lacks(&self, at: PageAddr, hash: u32) -> bool {
+        self.filters.lacks(self.bytes, at, hash)
+    }
+
+    /// Notes which hashes the hash map at a place has.
+    pub fn learn(&mut self, at: PageAddr, hashes: impl Iterator<Item = u32>) {
+        let free = self.between();
+        self.filters.learn(self.bytes, free, at, hashes);
+    }
+
+    /// Nothing is known of any hash map.
+    pub fn forget_filters(&mut self) {
+        self.filters = Filters::NONE;
+    }
+
+    /// Nothing is known of the hash map at a place.
+    pub fn forget_filter(&mut self, at: PageAddr) {
+        self.filters.forget(self.bytes, at);
     }
 
     /// Bytes that are the map's.
@@ -82,7 +123,9 @@ impl<'r> SharedPage<'r> {
     /// Puts so many bytes in front of the changes, which are to be written. `false` if there is no
     /// room for them.
     pub fn tail_grow(&mut self, n: usize) -> bool {
-        self.changes.grow(n)
+        let grown = self.changes.grow(n);
+        self.cut_filters();
+        grown
     }
 
     /// Takes bytes out of the changes, by their place there.

@@ -87,6 +87,8 @@ pub(crate) struct Parts<'r> {
     pub dirty: &'r mut [u8],
     pub known: &'r mut [u8],
     pub pages: &'r mut [u8],
+    /// Bytes of a place for pages.
+    pub place: usize,
     pub remnants: &'r mut [u8],
     /// The page of the DirInode map.
     pub map_page: &'r mut [u8],
@@ -107,6 +109,7 @@ impl<'r, N: Nand> Store<'r, N> {
             dirty,
             known,
             pages,
+            place,
             remnants,
             map_page,
             counts,
@@ -115,11 +118,11 @@ impl<'r, N: Nand> Store<'r, N> {
             deferred_in_map_page,
         } = parts;
         let geo = nand.geometry();
-        let (ps, ppb) = (geo.page_size(), geo.pages_per_block());
+        let ppb = geo.pages_per_block();
         let correctable = nand.correctable_bits();
         let refresh_bits = config.refresh_bits.unwrap_or(correctable - correctable / 4);
         Store {
-            nand: Latch::new(nand, refresh_bits, Pages::new(pages, ps)),
+            nand: Latch::new(nand, refresh_bits, Pages::new(pages, place)),
             geo,
             tags: Form::new(geo.spare_size()),
             volume: 0,
@@ -230,7 +233,8 @@ impl<N: Nand> Store<'_, N> {
         done
     }
 
-    /// The metadata page at a place, if it is kept in RAM ([`crate::space::pages`]).
+    /// The metadata page at a place, if it is kept in RAM ([`crate::space::pages`]), without what
+    /// is erased at its end.
     pub fn kept(&mut self, at: PageAddr, kind: Kind) -> Option<&[u8]> {
         let page = self.nand.pages.get(self.dirty.spare(), at)?;
         (page[KIND] == kind as u8).then_some(page)
@@ -240,18 +244,38 @@ impl<N: Nand> Store<'_, N> {
     /// then what it was found to hold before.
     pub fn get_meta(&mut self, at: PageAddr, buf: &mut [u8], kind: Kind) -> Result<(), Fault> {
         if let Some(page) = self.kept(at, kind) {
-            buf.copy_from_slice(page);
+            let (kept, rest) = buf.split_at_mut(page.len());
+            kept.copy_from_slice(page);
+            rest.fill(0xff);
             return Ok(());
         }
         self.expect_meta(at, buf, kind)?;
-        self.keep(at, kind, buf);
+        self.keep(at, kind, &buf[..header::used(buf)]);
         Ok(())
+    }
+
+    /// Forgets all that is known of pages without a read.
+    pub fn forget_kept(&mut self) {
+        self.nand.pages.yield_to(0);
+        self.map_page.forget_filters();
     }
 
     fn keep(&mut self, at: PageAddr, kind: Kind, page: &[u8]) {
         let tail = self.dirty.tail().len();
         let room = (self.dirty.spare_mut(), tail);
         self.nand.pages.put(room, at, kind, page);
+    }
+
+    /// Whether it is known of the hash map at a place that it does not have a hash.
+    pub fn lacks_hash(&self, map: PageAddr, hash: u32) -> bool {
+        self.nand.pages.is_ready() && self.map_page.lacks(map, hash)
+    }
+
+    /// Notes which hashes the hash map at a place has.
+    pub fn learn_hashes(&mut self, map: PageAddr, hashes: impl Iterator<Item = u32>) {
+        if self.nand.pages.is_ready() {
+            self.map_page.learn(map, hashes);
+        }
     }
 
     /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.
@@ -319,6 +343,9 @@ impl<N: Nand> Store<'_, N> {
                     // a file that changes in order has few, and one that changes at random many.
                     self.nand.pages.forget(prev, 1);
                     self.keep(at, kind, page);
+                    if kind == Kind::HashMap {
+                        self.map_page.forget_filter(at);
+                    }
                     if kind == Kind::ExtentMap {
                         self.nand.pages.set_old(at);
                     }

@@ -116,7 +116,7 @@ fn hundreds_of_names() {
             fs.link(busybox, bin, name.as_bytes(), NOW).unwrap();
         }
     });
-    assert_eq!(linked, (511, 1_088));
+    assert_eq!(linked, (134, 1_088));
     fs = remount(fs);
     let (mut most, mut all) = (0, 0);
     for name in &names {

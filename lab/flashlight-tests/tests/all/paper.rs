@@ -117,6 +117,6 @@ fn demand_of_the_papers_cleaner(name: &str, ram: usize, want: (u64, u64, u64)) {
 /// moved makes others dirty: once there was no end of that.
 #[test]
 fn the_papers_cleaner_comes_to_an_end() {
-    demand_of_the_papers_cleaner("filebench-createdelete", 65_536, (87_884, 319_976, 4_500));
+    demand_of_the_papers_cleaner("filebench-createdelete", 65_536, (85_182, 319_749, 4_496));
     demand_of_the_papers_cleaner("filebench-update-2x16", 16_384, (76_811, 188_170, 2_522));
 }
