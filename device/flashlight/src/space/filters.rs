@@ -210,13 +210,18 @@ mod tests {
         }
     }
 
+    fn mounted() -> FlashLight<'static, SimNand> {
+        let chip = SimNand::new(preset("slc-256m").unwrap());
+        let ram = std::vec![0; ram_needed(&chip.geometry())].leak();
+        let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
+        let ram = std::vec![0; ram.len()].leak();
+        FlashLight::mount(chip, ram, Config::default()).unwrap()
+    }
+
     /// The second new name of a map's range is not looked for in the map.
     #[test]
     fn a_new_name_costs_no_read_of_a_hash_map_that_is_known() {
-        let chip = SimNand::new(preset("slc-256m").unwrap());
-        let mut ram = std::vec![0; ram_needed(&chip.geometry())];
-        let chip = FlashLight::format(chip, &mut ram, 7, &New::default()).unwrap();
-        let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+        let mut fs = mounted();
         let create = |fs: &mut FlashLight<'_, _>, n: u32| {
             let name = std::format!("{n}");
             let file = fs.create(ROOT_DIR, name.as_bytes(), &New::default());
@@ -243,10 +248,7 @@ mod tests {
     /// A page that is programmed again holds another map than the one that was known there.
     #[test]
     fn what_was_known_of_a_page_ends_when_it_is_programmed() {
-        let chip = SimNand::new(preset("slc-256m").unwrap());
-        let mut ram = std::vec![0; ram_needed(&chip.geometry())];
-        let chip = FlashLight::format(chip, &mut ram, 7, &New::default()).unwrap();
-        let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+        let mut fs = mounted();
         let name = |n: u32| std::format!("{n}").into_bytes();
         let mut known = 0;
         for n in 0..1000 {
