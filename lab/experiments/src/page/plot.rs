@@ -14,6 +14,12 @@ const WIDTH: u32 = 560;
 const HEIGHT: u32 = 330;
 /// A text that is read on a phone, where a plot is about two thirds as wide.
 const FONT: (&str, i32) = ("sans-serif", 17);
+/// How wide a character of it is, in the mean, and how far its lines are apart.
+const CHAR: f64 = 9.5;
+const ROW: u32 = 20;
+/// Around a plot, and left of it for the scale.
+const MARGIN: u32 = 8;
+const SCALE: u32 = 62;
 /// Series that have a colour of their own.
 pub const COLOURS: usize = 8;
 /// Stand for colours of the page.
@@ -239,16 +245,35 @@ pub fn bars(bars: &Bars) -> anyhow::Result<String> {
     Ok(coloured(&svg))
 }
 
+/// In which row below the bars each name stands: in the first where it does not run into another.
+fn rows_of_names(bars: &Bars) -> Vec<u32> {
+    let width = f64::from(WIDTH - 2 * MARGIN - SCALE) / bars.groups.len().max(1) as f64;
+    let mut ends: Vec<f64> = Vec::new();
+    let names = bars.groups.iter().map(|(name, _)| name.chars().count());
+    let rows = names.enumerate().map(|(group, chars)| {
+        let half = CHAR * chars as f64 / 2.0;
+        let middle = width * (group as f64 + 0.5);
+        let free = ends.iter().position(|end| *end < middle - half);
+        let row = free.unwrap_or(ends.len());
+        ends.resize(ends.len().max(row + 1), 0.0);
+        ends[row] = middle + half;
+        row as u32
+    });
+    rows.collect()
+}
+
 fn draw_bars(
     area: &Area<'_>,
     bars: &Bars,
     range: &Range,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let groups = bars.groups.len() as f64;
+    let rows = rows_of_names(bars);
+    let rows_below = rows.iter().max().copied().unwrap_or(0);
     let mut chart = ChartBuilder::on(area)
-        .margin(8)
-        .x_label_area_size(34)
-        .y_label_area_size(62)
+        .margin(MARGIN)
+        .x_label_area_size(34 + ROW * rows_below)
+        .y_label_area_size(SCALE)
         .build_cartesian_2d(0.0..groups, range.axis())?;
     chart
         .configure_mesh()
@@ -278,7 +303,8 @@ fn draw_bars(
             .into_font()
             .color(&INK)
             .pos(Pos::new(HPos::Center, VPos::Top));
-        area.draw(&Text::new(name.clone(), (x, y + 8), style))?;
+        let below = 8 + (ROW * rows[group]) as i32;
+        area.draw(&Text::new(name.clone(), (x, y + below), style))?;
     }
     area.present()?;
     Ok(())
@@ -390,6 +416,28 @@ mod tests {
         let svg = bars(&two).unwrap();
         assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
         assert!(svg.contains("\na\n") && svg.contains("\nb\n"), "{svg}");
+    }
+
+    #[test]
+    fn names_of_groups_do_not_run_into_each_other() {
+        let rows = |names: &[&str]| {
+            rows_of_names(&Bars {
+                title: "bars".into(),
+                y: "s",
+                series: vec!["one".into()],
+                groups: names
+                    .iter()
+                    .map(|name| (name.to_string(), vec![]))
+                    .collect(),
+                note: "",
+            })
+        };
+        assert_eq!(rows(&["a", "b", "c"]), [0, 0, 0]);
+        let name = &*"n".repeat(24);
+        assert_eq!(rows(&[name, name, name, "d"]), [0, 1, 0, 0]);
+        let name = &*"n".repeat(30);
+        assert_eq!(rows(&[name, name, name, "d"]), [0, 1, 2, 0]);
+        assert!(rows(&[]).is_empty());
     }
 
     /// The least of bars that are far apart is a bar as well.
