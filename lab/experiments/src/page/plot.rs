@@ -191,10 +191,10 @@ fn draw_curves(
         value.map_or(String::new(), |value| binary(*value))
     };
     let mut chart = ChartBuilder::on(area)
-        .margin(8)
+        .margin(MARGIN)
         .margin_right(16)
         .x_label_area_size(46)
-        .y_label_area_size(62)
+        .y_label_area_size(SCALE)
         .build_cartesian_2d(0..last.max(1), range.axis())?;
     chart
         .configure_mesh()
