@@ -294,9 +294,12 @@ impl Filesystem for Bridge {
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
         let ino = self.inos.ours(ino);
-        if self.reads(|inner| inner.forget(ino, nlookup)) == Ok(true) {
+        let forgotten = self
+            .shared
+            .serve(Effect::Forgets, |inner| inner.forget(ino, nlookup));
+        if forgotten == Ok(true) {
             // What had no name has left work for cleaning.
-            let _ = self.settles(|_| Ok(()));
+            self.shared.note_change();
         }
     }
 

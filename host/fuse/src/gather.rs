@@ -453,6 +453,10 @@ impl FileSystem for Gathered {
         self.fs.has_driver_failed()
     }
 
+    fn takes_removals(&self) -> bool {
+        self.fs.takes_removals()
+    }
+
     fn patrol(&mut self) -> Result<Patrol> {
         self.fs.patrol()
     }

@@ -124,6 +124,7 @@ pub fn ask(point: &Path, bytes: u64) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MountOptions;
     use std::sync::mpsc::channel;
 
     use flashkit_flashlight::{Config, New};
@@ -178,7 +179,7 @@ mod tests {
             let won = shared.serve(Effect::Changes, |inner| serve(inner, &request.to_bytes()));
             won.map(|answer| Range::from_bytes(&answer).unwrap().len)
         };
-        let of = |fs| Shared::new(fs, channel().0, crate::Log::default(), true);
+        let of = |fs| Shared::new(fs, channel().0, &MountOptions::default());
         let shared = of(half_empty());
         let clean = || shared.serve(Effect::Reads, |inner| Ok(inner.fs()?.bytes_clean()));
         let before = clean().unwrap().unwrap();

@@ -11,15 +11,19 @@
 //! | a larger file | by the file system, opened for this | a program or two |
 //! | a larger file, and no room for that | not: `ESTALE` | none |
 //!
-//! The kernel forgets a file that nobody uses right after its name is gone. A crash ends all of
-//! these: the file system frees what has no name at the next mount.
+//! The kernel forgets a file that nobody uses right after it is told that the name is gone. So a
+//! removal waits for the next word of the kernel ([`held`]): mostly it is that, and nothing need be
+//! kept. A crash ends all of these: the file system frees what has no name at the next mount.
 //!
 //! The file system may give the number of what it has removed to a new inode. As long as the kernel
 //! knows the old one under that number, the new one has another for the kernel. And what the kernel
 //! comes to know after a removal has another generation than what it knew before.
 
+mod held;
+
 use std::collections::HashMap;
 
+use self::held::Held;
 use crate::Served;
 use flashkit_vfs::{
     Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Patrol, Result, SetAttr,
@@ -44,6 +48,7 @@ pub(crate) struct Kept {
     copies: MemoryFs,
     /// Counts removals.
     generation: u64,
+    held: Held,
 }
 
 /// The kernel's claims on an inode. It may send the last forget before the last release.
@@ -87,7 +92,8 @@ fn stale(error: Error) -> Error {
 }
 
 impl Kept {
-    pub(crate) fn new(fs: Box<Served>) -> Kept {
+    /// What the kernel will know of `fs`; `may_hold`: removals may wait for its next word.
+    pub(crate) fn new(fs: Box<Served>, may_hold: bool) -> Kept {
         Kept {
             fs,
             known: HashMap::new(),
@@ -95,6 +101,7 @@ impl Kept {
             number_next: NUMBER_FIRST,
             copies: MemoryFs::with_capacity(COPIES_MAX),
             generation: 0,
+            held: Held::new(may_hold),
         }
     }
 
@@ -127,7 +134,18 @@ impl Kept {
         if let Some(known) = self.known.get_mut(&node) {
             known.lookups = known.lookups.saturating_sub(count);
         }
-        self.let_go(node)
+        if !self.is_unused(node) {
+            return Ok(false);
+        }
+        match self.remove_forgotten(node) {
+            Some(done) => done.map(|()| true),
+            None => self.let_go(node),
+        }
+    }
+
+    fn is_unused(&self, node: Ino) -> bool {
+        let known = self.known.get(&node);
+        known.is_some_and(|known| known.lookups == 0 && known.opens == 0)
     }
 
     /// Whether the kernel refers to an inode.
@@ -148,8 +166,7 @@ impl Kept {
 
     /// Ends what nobody refers to any more; whether that is so.
     fn let_go(&mut self, node: Ino) -> Result<bool> {
-        let unused = |known: &Known| known.lookups == 0 && known.opens == 0;
-        if !self.known.get(&node).is_some_and(unused) {
+        if !self.is_unused(node) {
             return Ok(false);
         }
         let Some(known) = self.known.remove(&node) else {
@@ -285,14 +302,15 @@ impl Kept {
         done
     }
 
+    /// Takes a name that is no directory's, at once.
+    fn remove_file(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
+        self.in_room(|kept| kept.remove(dir, name, now, |fs| fs.unlink(dir, name, now)))
+    }
+
     /// What is to be kept when a name goes: its number to the kernel, that in the file system, and
     /// where it will be. `None`: nothing, or the file system will say what is wrong.
     fn prepare(&mut self, dir: Ino, name: &[u8], now: Time) -> Option<(Ino, Ino, Place)> {
-        let attr = self.fs.lookup(dir, name).ok()?;
-        let node = self.number(attr.ino)?;
-        if attr.kind != FileKind::Dir && attr.nlink > 1 {
-            return None;
-        }
+        let (node, attr) = self.last_name(dir, name)?;
         let opens = self.known.get(&node)?.opens;
         if opens == 0 && (attr.kind != FileKind::File || attr.size <= COPY_MAX) {
             // What cannot be copied may still be kept as it is.
@@ -305,6 +323,14 @@ impl Kept {
             _ => Place::Lost,
         };
         Some((node, attr.ino, place))
+    }
+
+    /// What a name refers to, if it is the last name of what the kernel knows.
+    fn last_name(&mut self, dir: Ino, name: &[u8]) -> Option<(Ino, Attr)> {
+        let attr = self.fs.lookup(dir, name).ok()?;
+        let node = self.number(attr.ino)?;
+        let is_last = attr.kind == FileKind::Dir || attr.nlink <= 1;
+        is_last.then_some((node, attr))
     }
 
     /// Makes a copy in RAM of what is about to lose its name, held open and without a name.
@@ -426,7 +452,10 @@ impl FileSystem for Kept {
 
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
         let dir = self.dir(dir)?;
-        self.in_room(|kept| kept.remove(dir, name, now, |fs| fs.unlink(dir, name, now)))
+        match self.hold(dir, name, now) {
+            true => Ok(()),
+            false => self.remove_file(dir, name, now),
+        }
     }
 
     fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
@@ -528,7 +557,8 @@ impl FileSystem for Kept {
     }
 
     fn fsync(&mut self, node: Ino) -> Result<()> {
-        self.in_room(|kept| at!(kept, node, fsync))
+        self.in_room(|kept| at!(kept, node, fsync))?;
+        self.told_late()
     }
 
     fn readdir(
@@ -564,7 +594,8 @@ impl FileSystem for Kept {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.in_room(|kept| kept.fs.sync())
+        self.in_room(|kept| kept.fs.sync())?;
+        self.told_late()
     }
 
     fn has_driver_failed(&self) -> bool {
@@ -597,7 +628,7 @@ mod tests {
 
     /// A file system with a file that the kernel has looked up twice.
     fn with_file(size: usize) -> (Kept, Ino) {
-        let mut kept = Kept::new(Box::new(MemoryFs::new()));
+        let mut kept = Kept::new(Box::new(MemoryFs::new()), false);
         let root = kept.root();
         let file = kept.create(root, b"f", &NewInode::default()).unwrap().ino;
         let (now, data) = (Time::default(), vec![5; size]);
@@ -612,7 +643,7 @@ mod tests {
     #[test]
     fn what_nobody_has_open_makes_room_for_whatever_needs_some() {
         for open in [false, true] {
-            let mut kept = Kept::new(full_flash());
+            let mut kept = Kept::new(full_flash(), false);
             let (root, now, new) = (kept.root(), Time::default(), NewInode::default());
             let large = kept.lookup(root, b"large").unwrap().ino;
             kept.looked_up(large);
@@ -733,7 +764,7 @@ mod tests {
 
     #[test]
     fn a_refused_removal_leaves_all_as_it_was() {
-        let mut kept = Kept::new(Box::new(MemoryFs::new()));
+        let mut kept = Kept::new(Box::new(MemoryFs::new()), false);
         let (root, now) = (kept.root(), Time::default());
         let dir = kept.mkdir(root, b"d", &NewInode::default()).unwrap().ino;
         kept.looked_up(dir);

@@ -42,7 +42,7 @@ impl Played {
         let root = fs.root();
         let fs = prepared(fs, options);
         let (events, _) = channel();
-        let shared = Shared::new(fs, events, options.log.clone(), options.fall_back);
+        let shared = Shared::new(fs, events, options);
         let bridge = Bridge::new(shared.clone(), root, options);
         let config = options.to_config();
         let session = Session::from_fd(bridge, socket, config.acl, config)?;
@@ -62,11 +62,11 @@ impl Played {
     /// Unmounts, after the last message, `FUSE_DESTROY`.
     pub fn finish(self) -> PlayedOut {
         let served = self.server.join();
-        let met_errors = self.shared.has_reported();
         let mut fs = match served {
             Ok(Ok(())) => self.shared.take(),
             _ => None,
         };
+        let met_errors = self.shared.has_reported();
         let unmounted = match &mut fs {
             Some(fs) => fs.unmount(),
             None => Err(flashkit_vfs::Error::Io("the file system panicked".into())),

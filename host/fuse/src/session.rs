@@ -62,7 +62,7 @@ pub fn mount(
     let (events, inbox) = channel();
     let root = fs.root();
     let fs = prepared(fs, options);
-    let shared = Shared::new(fs, events.clone(), options.log.clone(), options.fall_back);
+    let shared = Shared::new(fs, events.clone(), options);
     let session = Running::start(&shared, root, point, options, &events);
     let running = match session {
         Ok(running) => running,
@@ -162,8 +162,8 @@ impl Running {
             serving = !ends_within(inbox, GRACE);
             was_busy |= serving;
         }
-        let met_errors = shared.has_reported();
         let mut fs = shared.take();
+        let met_errors = shared.has_reported();
         if serving {
             if let Some(connection) = self.connection {
                 mountpoint::abort(connection);
@@ -363,12 +363,7 @@ mod tests {
 
     fn shared() -> Arc<Shared> {
         let (events, _) = channel();
-        Shared::new(
-            Box::new(MemoryFs::new()),
-            events,
-            crate::Log::default(),
-            true,
-        )
+        Shared::new(Box::new(MemoryFs::new()), events, &MountOptions::default())
     }
 
     /// However often the patrol has its turn, cleaning has its own when it is time.

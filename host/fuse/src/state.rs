@@ -11,7 +11,7 @@ use fuser::Errno;
 
 use crate::kept::Kept;
 use crate::session::Event;
-use crate::{Log, Served};
+use crate::{Log, MountOptions, Served};
 
 /// Distinct I/O errors that are reported before a mount falls silent.
 const REPORTED_MAX: usize = 100;
@@ -23,6 +23,9 @@ const READ_ONLY: &str = "the volume can only be read from now on: its records ar
 /// The same, where it was the chip or what stands for it.
 const DRIVER_FAILED: &str = "the volume can only be read from now on: after the error of the chip or its \
     image its state is not known; a mount anew recovers it";
+
+/// What is at work when a removal fails that has been answered, or the freeing of a file.
+const REMOVAL: &str = "removing a file";
 
 /// Why a request is refused once the file system has been taken away.
 const GONE: &str = "the file system has been unmounted";
@@ -52,9 +55,12 @@ pub(crate) struct Inner {
     pub(crate) read_only: bool,
 }
 
-/// Whether a request may leave work for cleaning.
+/// What a request does, and so whether it may leave work for cleaning.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
+    /// The kernel's word that it knows an inode no more, or less often. A removal that waits goes
+    /// on waiting, unless it is of this one.
+    Forgets,
     Reads,
     Changes,
     /// Ends or makes durable what has been changed before.
@@ -65,15 +71,14 @@ impl Shared {
     pub(crate) fn new(
         fs: Box<Served>,
         events: Sender<Event>,
-        log: Log,
-        fall_back: bool,
+        options: &MountOptions,
     ) -> Arc<Shared> {
         let inner = Inner {
-            fs: Some(Kept::new(fs)),
+            fs: Some(Kept::new(fs, !options.sync)),
             buf: Vec::new(),
             reported: HashSet::new(),
-            log,
-            fall_back,
+            log: options.log.clone(),
+            fall_back: options.fall_back,
             read_only: false,
         };
         Arc::new(Shared {
@@ -92,19 +97,23 @@ impl Shared {
         work: impl FnOnce(&mut Inner) -> Result<T, Error>,
     ) -> Result<T, Errno> {
         let result = match self.inner.lock() {
-            Ok(inner) if inner.read_only && effect == Effect::Changes => Err(Errno::EROFS),
-            Ok(mut inner) => work(&mut inner).map_err(|error| inner.answer(&error)),
+            Ok(mut inner) => inner.serve(effect, work),
             // It panicked in an earlier request.
             Err(_) => Err(Errno::EIO),
         };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if effect != Effect::Reads {
-            self.changed.store(true, Ordering::Relaxed);
-            if self.asleep.swap(false, Ordering::Relaxed) {
-                let _ = self.events.send(Event::Changed);
-            }
+        if matches!(effect, Effect::Changes | Effect::Settles) {
+            self.note_change();
         }
         result
+    }
+
+    /// A request may have left work for cleaning.
+    pub(crate) fn note_change(&self) {
+        self.changed.store(true, Ordering::Relaxed);
+        if self.asleep.swap(false, Ordering::Relaxed) {
+            let _ = self.events.send(Event::Changed);
+        }
     }
 
     /// Requests served so far.
@@ -160,19 +169,20 @@ impl Shared {
         work: impl FnOnce(&mut Served) -> Result<T, Error>,
     ) -> Result<Option<T>, ()> {
         let mut inner = self.inner.lock().map_err(|_| ())?;
-        if inner.read_only && !settles {
+        if inner.read_only && !settles || inner.fs.is_none() {
             return Ok(None);
         }
-        let Inner { fs: Some(fs), .. } = &mut *inner else {
-            return Ok(None);
+        let work = || {
+            inner.remove_held();
+            match inner.read_only && !settles {
+                true => Ok(None),
+                false => work(inner.fs()?.inner()).map(Some),
+            }
         };
-        match std::panic::catch_unwind(AssertUnwindSafe(|| work(fs.inner()))) {
-            Ok(Ok(done)) => Ok(Some(done)),
+        match std::panic::catch_unwind(AssertUnwindSafe(work)) {
+            Ok(Ok(done)) => Ok(done),
             Ok(Err(error)) => {
-                match error {
-                    Error::Damaged(damage) => inner.meet_damage(&format!("{what}: {damage}")),
-                    error => inner.report(&format!("I/O error: {what}: {error}")),
-                }
+                inner.meet(what, &error);
                 Ok(None)
             }
             // The lock is not poisoned by a panic that is caught, so the file system is dropped.
@@ -190,11 +200,48 @@ impl Shared {
 
     /// Takes the file system; every later request fails. `None` when it panicked.
     pub(crate) fn take(&self) -> Option<Box<Served>> {
-        Some(self.inner.lock().ok()?.fs.take()?.into_inner())
+        let mut inner = self.inner.lock().ok()?;
+        inner.remove_held();
+        Some(inner.fs.take()?.into_inner())
     }
 }
 
 impl Inner {
+    fn serve<T>(
+        &mut self,
+        effect: Effect,
+        work: impl FnOnce(&mut Inner) -> Result<T, Error>,
+    ) -> Result<T, Errno> {
+        if effect != Effect::Forgets {
+            self.remove_held();
+        }
+        if self.read_only && effect == Effect::Changes {
+            return Err(Errno::EROFS);
+        }
+        work(self).map_err(|error| match effect {
+            Effect::Forgets => {
+                self.meet(REMOVAL, &error);
+                Errno::from_i32(error.errno())
+            }
+            _ => self.answer(&error),
+        })
+    }
+
+    /// Makes the removal that has been answered for. An error of it is reported.
+    fn remove_held(&mut self) {
+        if let Some(Err(error)) = self.fs.as_mut().map(Kept::remove_held) {
+            self.meet(REMOVAL, &error);
+        }
+    }
+
+    /// Reports an error that nobody is told of by an answer.
+    fn meet(&mut self, what: &str, error: &Error) {
+        match error {
+            Error::Damaged(damage) => self.meet_damage(&format!("{what}: {damage}")),
+            error => self.report(&format!("I/O error: {what}: {error}")),
+        }
+    }
+
     pub(crate) fn fs(&mut self) -> Result<&mut Kept, Error> {
         self.fs.as_mut().ok_or_else(|| Error::Io(GONE.into()))
     }
@@ -267,7 +314,7 @@ mod tests {
     #[test]
     fn a_taken_file_system_refuses_every_request() {
         let (events, _) = std::sync::mpsc::channel();
-        let shared = Shared::new(Box::new(MemoryFs::new()), events, Log::default(), true);
+        let shared = Shared::new(Box::new(MemoryFs::new()), events, &MountOptions::default());
         assert!(shared.take().is_some());
         assert!(shared.take().is_none());
         let refused = shared.serve(Effect::Reads, |inner| inner.fs()?.statfs());
@@ -279,7 +326,11 @@ mod tests {
     fn damaged_records_make_a_mount_read_only() {
         for fall_back in [true, false] {
             let (events, _) = std::sync::mpsc::channel();
-            let shared = Shared::new(Box::new(MemoryFs::new()), events, Log::default(), fall_back);
+            let options = MountOptions {
+                fall_back,
+                ..MountOptions::default()
+            };
+            let shared = Shared::new(Box::new(MemoryFs::new()), events, &options);
             let create = |name: &[u8]| {
                 shared.serve(Effect::Changes, |inner| {
                     let root = inner.fs()?.root();

@@ -34,6 +34,8 @@ pub struct FlashLightFs<'r, N: Nand> {
 
 /// Files of which the count of stored pages is kept.
 const COUNTED: usize = 4096;
+/// Free blocks with which a removal finds room for what it writes.
+const ROOM_FOR_REMOVALS: u32 = 16;
 
 /// What is stored of a file.
 #[derive(Clone, Copy)]
@@ -437,6 +439,11 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
 
     fn has_driver_failed(&self) -> bool {
         self.fs.stopped() == Some(fl::Stopped::Driver)
+    }
+
+    fn takes_removals(&self) -> bool {
+        let fs = &self.fs;
+        fs.stopped().is_none() && !fs.is_worn() && fs.free_blocks() > ROOM_FOR_REMOVALS
     }
 
     fn count_blocks(&mut self) {

@@ -479,6 +479,13 @@ pub trait FileSystem {
         false
     }
 
+    /// Whether the next removal of a file is sure to succeed, unless the medium fails in it: it is
+    /// not where nothing may be changed, or where room for it may be lacking. `false`, the default:
+    /// that is not known.
+    fn takes_removals(&self) -> bool {
+        false
+    }
+
     /// Cleans in idle time, for at most about `pages` page operations; returns whether more
     /// could be done.
     fn gc(&mut self, pages: u32) -> Result<bool> {

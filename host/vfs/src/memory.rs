@@ -731,6 +731,10 @@ impl FileSystem for MemoryFs {
         Ok(self.dir(dir)?.parent)
     }
 
+    fn takes_removals(&self) -> bool {
+        true
+    }
+
     fn statfs(&mut self) -> Result<StatFs> {
         Ok(StatFs {
             block_size: CHUNK as u32,

@@ -401,6 +401,10 @@ impl<D: BlockDevice> FileSystem for NanoFsFs<D> {
         self.check_dir(dir).map(|()| ROOT)
     }
 
+    fn takes_removals(&self) -> bool {
+        true
+    }
+
     fn statfs(&mut self) -> Result<StatFs> {
         let used = self.list()?.len() as u64;
         let files = u64::from(self.fs.files_max());
