@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /*
- From `read`: more bits are wrong than can be corrected.
+ From `read` and `copy`: more bits are wrong than can be corrected.
  */
 #define JFTL_CHIP_UNCORRECTABLE -74
 
@@ -20,6 +20,11 @@
  From `program` and `erase`: the chip reports failure, the block is going bad.
  */
 #define JFTL_CHIP_FAILED 1
+
+/*
+ From `copy`: the chip reports that the program failed, the block of `to` is going bad.
+ */
+#define JFTL_CHIP_COPY_FAILED -75
 
 /*
  The chip's driver failed: unmount, and mount again.
@@ -105,8 +110,9 @@
 
 /*
  A chip: its shape, and functions of yours, each given `context`. What they promise is in
- docs/porting.md. A negative result but JFTL_CHIP_UNCORRECTABLE says that the driver failed. None
- may call a function of the disk whose chip this is. Copied at the mount.
+ docs/porting.md. A negative result but JFTL_CHIP_UNCORRECTABLE and JFTL_CHIP_COPY_FAILED says
+ that the driver failed. None may call a function of the disk whose chip this is. Copied at the
+ mount.
  */
 typedef struct jftl_chip {
   /*
@@ -162,11 +168,19 @@ typedef struct jftl_chip {
    */
   int (*is_free)(void *context, uint32_t page);
   /*
-   Not called yet: pages are moved through RAM, and checked on the way. May be null.
+   Copies the data of a page to another one inside the chip, corrected by its ECC. The spare
+   bytes of `to` become these, and 0xff behind them. Durable when it succeeds. Gives what
+   `read` would of `from`; of JFTL_CHIP_UNCORRECTABLE nothing was programmed. Or
+   JFTL_CHIP_COPY_FAILED. May be null: then pages go over the bus twice.
    */
-  int (*copy)(void *context, uint32_t from, uint32_t to);
+  int (*copy)(void *context, uint32_t from, uint32_t to, const uint8_t *spare, size_t spare_len);
   /*
-   Called before each read, program and erase, for a watchdog or other threads. May be null.
+   Whether `copy` may copy from one page to another: 0 or 1, ever the same. Some chips do not
+   from one plane to another. Null: any page to any.
+   */
+  int (*copies)(void *context, uint32_t from, uint32_t to);
+  /*
+   Called before each flash operation, for a watchdog or other threads. May be null.
    */
   void (*yield)(void *context);
 } jftl_chip;

@@ -8,17 +8,21 @@ use flashkit_nand_c::{Chip, Functions, Refused, Shape};
 
 use crate::codes::{JFTL_E_CALLBACK, JFTL_E_GEOMETRY};
 
-/// From `read`: more bits are wrong than can be corrected.
+/// From `read` and `copy`: more bits are wrong than can be corrected.
 pub const JFTL_CHIP_UNCORRECTABLE: c_int = -74;
 /// From `program` and `erase`: the chip reports failure, the block is going bad.
 pub const JFTL_CHIP_FAILED: c_int = 1;
+/// From `copy`: the chip reports that the program failed, the block of `to` is going bad.
+pub const JFTL_CHIP_COPY_FAILED: c_int = -75;
 
 const _: () = assert!(JFTL_CHIP_UNCORRECTABLE == flashkit_nand_c::UNCORRECTABLE);
 const _: () = assert!(JFTL_CHIP_FAILED == flashkit_nand_c::FAILED);
+const _: () = assert!(JFTL_CHIP_COPY_FAILED == flashkit_nand_c::COPY_FAILED);
 
 /// A chip: its shape, and functions of yours, each given `context`. What they promise is in
-/// docs/porting.md. A negative result but JFTL_CHIP_UNCORRECTABLE says that the driver failed. None
-/// may call a function of the disk whose chip this is. Copied at the mount.
+/// docs/porting.md. A negative result but JFTL_CHIP_UNCORRECTABLE and JFTL_CHIP_COPY_FAILED says
+/// that the driver failed. None may call a function of the disk whose chip this is. Copied at the
+/// mount.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct jftl_chip {
@@ -69,9 +73,23 @@ pub struct jftl_chip {
     pub mark_bad: Option<unsafe extern "C" fn(context: *mut c_void, block: u32) -> c_int>,
     /// Not called: jftl remembers which pages are free. A driver for Dhara has it; may be null.
     pub is_free: Option<unsafe extern "C" fn(context: *mut c_void, page: u32) -> c_int>,
-    /// Not called yet: pages are moved through RAM, and checked on the way. May be null.
-    pub copy: Option<unsafe extern "C" fn(context: *mut c_void, from: u32, to: u32) -> c_int>,
-    /// Called before each read, program and erase, for a watchdog or other threads. May be null.
+    /// Copies the data of a page to another one inside the chip, corrected by its ECC. The spare
+    /// bytes of `to` become these, and 0xff behind them. Durable when it succeeds. Gives what
+    /// `read` would of `from`; of JFTL_CHIP_UNCORRECTABLE nothing was programmed. Or
+    /// JFTL_CHIP_COPY_FAILED. May be null: then pages go over the bus twice.
+    pub copy: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            from: u32,
+            to: u32,
+            spare: *const u8,
+            spare_len: usize,
+        ) -> c_int,
+    >,
+    /// Whether `copy` may copy from one page to another: 0 or 1, ever the same. Some chips do not
+    /// from one plane to another. Null: any page to any.
+    pub copies: Option<unsafe extern "C" fn(context: *mut c_void, from: u32, to: u32) -> c_int>,
+    /// Called before each flash operation, for a watchdog or other threads. May be null.
     pub r#yield: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -99,8 +117,8 @@ impl jftl_chip {
             is_bad: self.is_bad,
             mark_bad: self.mark_bad,
             read_more: None,
-            copies: None,
-            copy: None,
+            copies: self.copies,
+            copy: self.copy,
             give_way: self.r#yield,
         };
         // SAFETY: the caller's promise.

@@ -131,9 +131,10 @@ pub unsafe extern "C" fn jftl_format(
     let format = || {
         // SAFETY: the caller's promise.
         unsafe {
-            let _entered = Entered::prepare(disk, core::ptr::null())?;
+            let entered = Entered::prepare(disk, core::ptr::null())?;
             let chip = place(chip)?.as_ref().chip()?;
-            told(Jftl::format(chip, room(ram, ram_len)?, number)).map(|()| 0)
+            let place = &mut *addr_of_mut!((*entered.0).disk);
+            told(Jftl::format_into(place, chip, room(ram, ram_len)?, number)).map(|()| 0)
         }
     };
     format().unwrap_or_else(|code: c_int| code)
@@ -159,10 +160,8 @@ pub unsafe extern "C" fn jftl_mount(
         unsafe {
             let entered = Entered::prepare(disk, options)?;
             let chip = place(chip)?.as_ref().chip()?;
-            let mounted = told(Jftl::mount(chip, room(ram, ram_len)?))?;
-            addr_of_mut!((*entered.0).disk)
-                .cast::<Disk>()
-                .write(mounted);
+            let place = &mut *addr_of_mut!((*entered.0).disk);
+            told(Jftl::mount_into(place, chip, room(ram, ram_len)?))?;
             Gate::set_mounted(entered.gate(), true);
             Ok(0)
         }

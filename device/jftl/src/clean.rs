@@ -9,6 +9,7 @@ use flashkit_nand::{Nand, PageAddr};
 use crate::error::Error;
 use crate::layout::{HEADS, NONE, PER_SEGMENT, TAG, slot_of};
 use crate::packed::MARK;
+use crate::place::Moved;
 use crate::ram::State;
 use crate::state::{COLD, HOST, Jftl, Job, REST};
 
@@ -222,12 +223,20 @@ impl<N: Nand> Jftl<'_, N> {
     fn move_owned(&mut self, page: u32, head: usize) -> Result<u32, Error<N::Error>> {
         self.head_room(head)?;
         let mut tag = [0xFF; TAG];
+        let mut is_loaded = !self.lay.in_band;
         if self.lay.in_band {
             let at = self.lay.index_of(page) * TAG;
             tag.copy_from_slice(&self.ram.tags(HEADS as usize)[at..at + TAG]);
             if tag == [0xFF; TAG] {
                 return Ok(0);
             }
+        } else if self.copies_to(page, head) {
+            // The chip copies what it holds: who owns it is all that need be known.
+            let status = self.nand.read(PageAddr(page), 0, &mut [], &mut tag)?;
+            if !status.is_readable() {
+                return Ok(0);
+            }
+            is_loaded = false;
         } else if !self.read_page(page, &mut tag)? {
             return Ok(0);
         }
@@ -240,7 +249,7 @@ impl<N: Nand> Jftl<'_, N> {
         if !first && !second {
             return Ok(0);
         }
-        let is_loaded = !self.lay.in_band && self.scratch_uses == uses;
+        is_loaded &= self.scratch_uses == uses;
         // A second owner that is not mapped yet may be: a journal page's home.
         let tag = if first { owners } else { [owners[1], NONE] };
         let owns = [first, second];
@@ -266,19 +275,8 @@ impl<N: Nand> Jftl<'_, N> {
                 return Ok(true);
             }
         }
-        let mut is_loaded = is_loaded;
-        let moved = loop {
-            if !is_loaded {
-                self.head_room(head)?;
-                if !self.read_page(page, &mut [0; TAG])? {
-                    self.note_stuck(self.lay.block_of(page));
-                    return Ok(false);
-                }
-            }
-            if let Some(moved) = self.try_program(head, None, tag)? {
-                break moved;
-            }
-            is_loaded = false;
+        let Some(moved) = self.move_page(page, head, tag, is_loaded)? else {
+            return Ok(false);
         };
         self.stats.copies += 1;
         for i in 0..2 {
@@ -287,6 +285,38 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         Ok(true)
+    }
+
+    /// Programs a page once more as it is, with this tag; its new place. `None`: it cannot be read.
+    /// `is_loaded`: the scratch page holds it.
+    pub(crate) fn move_page(
+        &mut self,
+        page: u32,
+        head: usize,
+        tag: [u32; 2],
+        mut is_loaded: bool,
+    ) -> Result<Option<u32>, Error<N::Error>> {
+        loop {
+            if !is_loaded {
+                self.head_room(head)?;
+                if self.copies_to(page, head) {
+                    match self.try_copy(page, head, tag)? {
+                        Moved::To(moved) => return Ok(Some(moved)),
+                        Moved::Failed => continue,
+                        Moved::Unreadable => break,
+                    }
+                }
+                if !self.read_page(page, &mut [0; TAG])? {
+                    break;
+                }
+            }
+            if let Some(moved) = self.try_program(head, None, tag)? {
+                return Ok(Some(moved));
+            }
+            is_loaded = false;
+        }
+        self.note_stuck(self.lay.block_of(page));
+        Ok(None)
     }
 
     /// Searches a segment of the map, or the places of map pages, for
@@ -342,13 +372,13 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Whether a piece of the map holds sectors of the journal that is followed.
     fn is_journal(&self, segment: u32) -> bool {
-        let watch = self.watch.as_ref();
+        let watch = self.watch();
         watch.is_some_and(|watch| watch.is_journal(segment))
     }
 
     /// The home of a sector of the journal, or [`NONE`].
     fn home_of(&self, sector: u32) -> u32 {
-        let watch = self.watch.as_ref().filter(|watch| watch.is_active());
+        let watch = self.watch().filter(|watch| watch.is_active());
         let home = watch.and_then(|watch| {
             let relative = sector.checked_sub(watch.base)?;
             let index = watch.index_of(relative / watch.per_block)?;

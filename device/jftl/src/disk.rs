@@ -5,6 +5,7 @@ use flashkit_nand::Nand;
 
 use crate::error::Error;
 use crate::layout::{NONE, PER_SEGMENT};
+#[cfg(feature = "journals")]
 use crate::memory::Memory;
 use crate::state::{Damage, Jftl, Stats};
 
@@ -59,6 +60,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// the journal that holds what its home's newest copy does is mapped to that copy's page.
     /// `copies`: so many of the journal's pages as last programmed, for 12 bytes and a page each;
     /// what is found there is compared without a read.
+    #[cfg(feature = "journals")]
     pub fn remember(&mut self, sums: &'a mut [u8], copies: &'a mut [u8]) {
         self.memory = Memory::new(self.lay.page, sums, copies);
     }
@@ -76,7 +78,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             self.stats.sectors_read += 1;
             self.read_plain(sector, out)?;
         }
-        if self.watch.is_some() {
+        if self.watch().is_some() {
             self.note_journal_read(first, buf);
         }
         Ok(())
@@ -92,7 +94,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     pub fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
         self.check_range(first, data.len())?;
         self.changing(|disk| {
-            if disk.watch.is_some() {
+            if disk.watch().is_some() {
                 return disk.write_watched(first, data);
             }
             let sectors = (first..).zip(data.chunks_exact(disk.lay.page));

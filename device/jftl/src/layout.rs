@@ -132,6 +132,11 @@ impl Layout {
         page_of(place) / self.pages
     }
 
+    /// The spare bytes of a page with a tag.
+    pub fn spare<'t>(&self, tag: &'t [u8; TAG]) -> &'t [u8] {
+        if self.in_band { &[] } else { tag }
+    }
+
     /// The number of a page within its block.
     pub fn index_of(&self, page: u32) -> usize {
         (page % self.pages) as usize

@@ -57,9 +57,13 @@
 //! disk.read(7, &mut sector).unwrap();
 //! assert_eq!(sector, [0x55; 2048]);
 //! ```
+//!
+//! Without the feature `journals`, which is on by default, no journal is followed and nothing is
+//! packed: for firmware whose file system has none.
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "journals"), allow(dead_code))]
 
 mod anchor;
 mod clean;

@@ -1,5 +1,7 @@
 //! Format, mount, and the orderly end.
 
+use core::mem::MaybeUninit;
+
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
@@ -92,24 +94,42 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// blocks, [`Error::Flash`].
     pub fn format(nand: N, ram: &'a mut [u8], volume: u32) -> Result<(), Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
-        disk.volume = volume;
-        for block in 0..disk.lay.blocks {
-            if disk.nand.is_bad(BlockAddr(block))? {
-                disk.ram.set_state(block, State::Bad);
+        disk.begin_empty(volume)
+    }
+
+    /// As [`Jftl::format`], in the caller's memory: less stack. As of [`Jftl::mount_into`], nothing
+    /// drops what is left there.
+    ///
+    /// # Errors
+    /// As [`Jftl::format`].
+    pub fn format_into(
+        place: &mut MaybeUninit<Self>,
+        nand: N,
+        ram: &'a mut [u8],
+        volume: u32,
+    ) -> Result<(), Error<N::Error>> {
+        Self::put_new(place, nand, ram)?.begin_empty(volume)
+    }
+
+    fn begin_empty(&mut self, volume: u32) -> Result<(), Error<N::Error>> {
+        self.volume = volume;
+        for block in 0..self.lay.blocks {
+            if self.nand.is_bad(BlockAddr(block))? {
+                self.ram.set_state(block, State::Bad);
             } else if block < ANCHORS {
-                disk.ram.set_state(block, State::Anchor);
-                disk.erase(block)?;
+                self.ram.set_state(block, State::Anchor);
+                self.erase(block)?;
             }
         }
-        let anchors = (0..ANCHORS).filter(|b| disk.ram.state(*b) == State::Anchor);
+        let anchors = (0..ANCHORS).filter(|b| self.ram.state(*b) == State::Anchor);
         if anchors.count() < 3 {
             return Err(Error::Config(
                 "fewer than three good blocks among the first four",
             ));
         }
-        disk.count_free();
-        disk.anchor()?;
-        disk.close()
+        self.count_free();
+        self.anchor()?;
+        self.close()
     }
 
     /// Opens the disk on a chip. `ram` has [`ram_bytes`] bytes at least; what is
@@ -129,13 +149,45 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// [`Error::Full`], [`Error::Flash`].
     pub fn mount(nand: N, ram: &'a mut [u8]) -> Result<Self, Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
+        disk.find()?;
+        Ok(disk)
+    }
+
+    /// As [`Jftl::mount`], where the disk is to stay: less stack, as it is not moved there. Nothing
+    /// drops what is in `place`, after an error either: lend the chip (`&mut chip`) where that
+    /// matters.
+    ///
+    /// # Errors
+    /// As [`Jftl::mount`].
+    pub fn mount_into<'p>(
+        place: &'p mut MaybeUninit<Self>,
+        nand: N,
+        ram: &'a mut [u8],
+    ) -> Result<&'p mut Self, Error<N::Error>> {
+        let disk = Self::put_new(place, nand, ram)?;
+        disk.find()?;
+        Ok(disk)
+    }
+
+    /// Apart, for the stack that the disk takes on its way to its place.
+    #[inline(never)]
+    fn put_new<'p>(
+        place: &'p mut MaybeUninit<Self>,
+        nand: N,
+        ram: &'a mut [u8],
+    ) -> Result<&'p mut Self, Error<N::Error>> {
+        Ok(place.write(Self::new(nand, ram)?))
+    }
+
+    /// Finds what is on the chip, for a mount.
+    fn find(&mut self) -> Result<(), Error<N::Error>> {
         // The page that a cut has hit may go between two reads; then the one before is the last,
         // and nothing is missing.
         let mut seen = None;
         for turn in 0..8 {
-            disk.forget();
-            let damage = match disk.try_mount(turn == 0) {
-                Ok(true) => return Ok(disk),
+            self.forget();
+            let damage = match self.try_mount(turn == 0) {
+                Ok(true) => return Ok(()),
                 Ok(false) => continue,
                 Err(Error::Damaged { what, page }) => Damage::Page { what, page },
                 Err(Error::Full) => Damage::NoBlock,
@@ -144,12 +196,11 @@ impl<'a, N: Nand> Jftl<'a, N> {
             if damage != Damage::NoBlock && seen.replace(damage) != Some(damage) {
                 continue;
             }
-            if !disk.ram.direct {
+            if !self.ram.direct {
                 return Err(damage.error());
             }
-            disk.forget();
-            disk.salvage(damage)?;
-            return Ok(disk);
+            self.forget();
+            return self.salvage(damage);
         }
         Err(Error::Damaged {
             what: "the end of the log",

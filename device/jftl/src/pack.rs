@@ -13,7 +13,7 @@ use crate::layout::{NONE, PER_SEGMENT, SLOTS, TAG, page_of, place_of, slot_of};
 use crate::packed::{self, Added, MARK, OPEN_PAGE};
 use crate::record::Record;
 use crate::squeeze;
-use crate::state::{HOST, Jftl};
+use crate::state::{HOST, JOURNALS, Jftl};
 
 impl<'a, N: Nand> Jftl<'a, N> {
     /// Lends a page of RAM to pack sectors of the journal in that can be coded in three quarters of
@@ -22,6 +22,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     ///
     /// Needs the whole map in RAM. Nothing is packed with less, or with a shorter `page`; a page
     /// lent before stays in use. What has been packed is read and cleaned without.
+    #[cfg(feature = "journals")]
     pub fn pack(&mut self, page: &'a mut [u8]) {
         let len = self.lay.page;
         if self.ram.direct && self.pack.page.is_empty() && page.len() >= len {
@@ -36,7 +37,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         owners: [u32; 2],
         data: &[u8],
     ) -> Result<bool, Error<N::Error>> {
-        if self.pack.page.is_empty() {
+        if !JOURNALS || self.pack.page.is_empty() {
             return Ok(false);
         }
         if self.log.fill == self.ram.records_max() {
@@ -85,7 +86,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Programs the page under construction, if there is anything in it, and tells the map
     /// and the records that wait.
     pub(crate) fn emit(&mut self) -> Result<(), Error<N::Error>> {
-        if self.pack.count == 0 {
+        if self.packed() == 0 {
             return Ok(());
         }
         let page = core::mem::take(&mut self.pack.page);
@@ -143,7 +144,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Whether a place is a slot of the page under construction. A damaged map may
     /// say so when there is none.
     pub(crate) fn is_open(&self, place: u32) -> bool {
-        page_of(place) == OPEN_PAGE && (1..=self.pack.count).contains(&slot_of(place))
+        page_of(place) == OPEN_PAGE && (1..=self.packed()).contains(&slot_of(place))
     }
 
     /// Reads a sector from the page under construction.
@@ -212,15 +213,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
             }
             return Ok(moved);
         }
-        let moved = loop {
-            self.head_room(head)?;
-            if !self.read_page(page, &mut [0; TAG])? {
-                self.note_stuck(self.lay.block_of(page));
-                return Ok(0);
-            }
-            if let Some(moved) = self.try_program(head, None, [MARK, NONE])? {
-                break moved;
-            }
+        let Some(moved) = self.move_page(page, head, [MARK, NONE], false)? else {
+            return Ok(0);
         };
         self.stats.copies += 1;
         let is_held = self.hold(moved);

@@ -4,7 +4,7 @@
 //! holds nothing.
 
 use flashkit_bytes::{get_u32, put_u32};
-use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{BlockAddr, Copied, Nand, OpStatus, PageAddr, ReadStatus};
 
 use crate::clean::FREE_MIN;
 use crate::error::Error;
@@ -13,6 +13,15 @@ use crate::packed;
 use crate::ram::State;
 use crate::state::{COLD, HOST, Head, Jftl, MAP, REST};
 
+/// How the chip's copy of a page ended.
+pub(crate) enum Moved {
+    To(u32),
+    /// The block failed, and the head needs room again.
+    Failed,
+    /// The page cannot be read, and nothing was programmed.
+    Unreadable,
+}
+
 impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn is_head(&self, block: u32) -> bool {
         self.heads.iter().any(|head| head.block == block)
@@ -20,7 +29,7 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Makes sure that a head has a page to be written. May use the scratch page.
     pub(crate) fn head_room(&mut self, head: usize) -> Result<(), Error<N::Error>> {
-        if head == HOST && self.pack.count > 0 && self.heads[HOST].next + 1 >= self.lay.usable {
+        if head == HOST && self.packed() > 0 && self.heads[HOST].next + 1 >= self.lay.usable {
             // The last page is kept for it.
             self.emit()?;
         }
@@ -101,19 +110,66 @@ impl<N: Nand> Jftl<'_, N> {
         data: Option<&[u8]>,
         owners: [u32; 2],
     ) -> Result<Option<u32>, Error<N::Error>> {
-        let Head { block, next } = self.heads[head];
-        let page = block * self.lay.pages + next;
+        let (page, tag) = (self.next_page(head), Self::tag(owners));
         self.heads[head].next += 1;
-        let tag = Self::tag(owners);
-        let spare: &[u8] = if self.lay.in_band { &[] } else { &tag };
         let bytes = data.unwrap_or(self.ram.scratch);
-        if self.nand.program(PageAddr(page), bytes, spare)? == OpStatus::Failed {
-            self.note_failing(block);
+        let spare = self.lay.spare(&tag);
+        let status = self.nand.program(PageAddr(page), bytes, spare)?;
+        self.has_programmed(head, page, &tag, status)
+    }
+
+    /// Whether the chip itself copies a page to a head that has room.
+    pub(crate) fn copies_to(&self, page: u32, head: usize) -> bool {
+        let to = self.next_page(head);
+        self.nand.copies(PageAddr(page), PageAddr(to))
+    }
+
+    /// Has the chip copy a page to a head that has room. The scratch page holds none then.
+    pub(crate) fn try_copy(
+        &mut self,
+        from: u32,
+        head: usize,
+        owners: [u32; 2],
+    ) -> Result<Moved, Error<N::Error>> {
+        let (page, tag) = (self.next_page(head), Self::tag(owners));
+        self.heads[head].next += 1;
+        self.scratch_uses = self.scratch_uses.wrapping_add(1);
+        let Self { nand, ram, lay, .. } = self;
+        let spare = lay.spare(&tag);
+        let status = match nand.copy(PageAddr(from), PageAddr(page), spare, ram.scratch)? {
+            Copied::Done(_) => OpStatus::Done,
+            Copied::Failed => OpStatus::Failed,
+            Copied::Uncorrectable => {
+                self.heads[head].next -= 1;
+                return Ok(Moved::Unreadable);
+            }
+        };
+        let moved = self.has_programmed(head, page, &tag, status)?;
+        Ok(moved.map_or(Moved::Failed, Moved::To))
+    }
+
+    /// The page of a head that has room which is programmed next.
+    fn next_page(&self, head: usize) -> u32 {
+        let Head { block, next } = self.heads[head];
+        block * self.lay.pages + next
+    }
+
+    /// After a program at a head: its page, or `None` if the block failed.
+    fn has_programmed(
+        &mut self,
+        head: usize,
+        page: u32,
+        tag: &[u8; TAG],
+        status: OpStatus,
+    ) -> Result<Option<u32>, Error<N::Error>> {
+        if status == OpStatus::Failed {
+            self.note_failing(self.lay.block_of(page));
             self.close_head(head)?;
             return Ok(None);
         }
         if self.lay.in_band {
-            self.ram.tags(head)[next as usize * TAG..][..TAG].copy_from_slice(&tag);
+            let at = self.lay.index_of(page) * TAG;
+            self.ram.tags(head)[at..at + TAG].copy_from_slice(tag);
         }
         Ok(Some(page))
     }

@@ -211,6 +211,9 @@ pub(crate) struct Job {
     pub head: usize,
 }
 
+/// Whether this build follows journals.
+pub(crate) const JOURNALS: bool = cfg!(feature = "journals");
+
 /// The page under construction.
 #[derive(Default)]
 pub(crate) struct Pack<'a> {
@@ -265,4 +268,16 @@ pub struct Jftl<'a, N> {
     pub(crate) watch: Option<Watch<'a>>,
     pub(crate) memory: Memory<'a>,
     pub(crate) pack: Pack<'a>,
+}
+
+impl<'a, N> Jftl<'a, N> {
+    /// What is known of a journal that is followed.
+    pub(crate) fn watch(&self) -> Option<&Watch<'a>> {
+        self.watch.as_ref().filter(|_| JOURNALS)
+    }
+
+    /// Slots of the page under construction.
+    pub(crate) fn packed(&self) -> u32 {
+        if JOURNALS { self.pack.count } else { 0 }
+    }
 }

@@ -25,6 +25,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// journal that takes more is not followed. One of ext3 has a piece more for each indirect
     /// block, of a block's bytes / 4 blocks. Costs some ten reads, and one for each sector of the
     /// journal's indirect blocks.
+    #[cfg(feature = "journals")]
     pub fn watch_journal(&mut self, table: &'a mut [u8]) {
         let mut watch = Watch::new(self.lay.page, table);
         if watch.buf.len() == self.lay.page {
@@ -35,14 +36,12 @@ impl<'a, N: Nand> Jftl<'a, N> {
 
     /// Whether a journal is followed, and why not.
     pub fn journal(&self) -> JournalState {
-        self.watch
-            .as_ref()
-            .map_or(JournalState::Off, |watch| watch.state)
+        self.watch().map_or(JournalState::Off, |watch| watch.state)
     }
 
     /// Looks for the journal again if that is due.
     pub(crate) fn probe_journal(&mut self) {
-        if self.watch.as_ref().is_none_or(|watch| !watch.stale) {
+        if self.watch().is_none_or(|watch| !watch.stale) {
             return;
         }
         if let Some(mut watch) = self.watch.take() {

@@ -123,6 +123,61 @@ static void sectors(uint32_t spare_size)
     all_give(&disk, JFTL_E_NOTMOUNTED);
 }
 
+/* What goes over the bus when sectors are written here and there. Each says its number and how
+ * often it was written. */
+static unsigned long scattered(void)
+{
+    static uint32_t written[BLOCKS * PAGES], number = 4;
+    memset(written, 0, sizeof written);
+    GIVES(jftl_format(&disk, &functions, ram, sizeof ram, ++number), 0);
+    GIVES(jftl_mount(&disk, &functions, ram, sizeof ram, NULL), 0);
+    uint32_t count = (uint32_t)jftl_capacity(&disk), seed = 1;
+    unsigned long before = chip->moved;
+    for (uint32_t i = 0; i < 4 * count; i++) {
+        seed = seed * 1664525 + 1013904223;
+        uint32_t n = i < count ? i : (seed >> 8) % count;
+        uint32_t says[2] = {n, ++written[n]};
+        memset(sector, 0x5a, PAGE);
+        memcpy(sector, says, sizeof says);
+        GIVES(jftl_write(&disk, n, sector, 1), 0);
+    }
+    GIVES(jftl_sync(&disk), 0);
+    unsigned long moved = chip->moved - before;
+    GIVES(jftl_unmount(&disk), 0);
+    GIVES(jftl_mount(&disk, &functions, ram, sizeof ram, NULL), 0);
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t says[2];
+        GIVES(jftl_read(&disk, n, found, 1), 0);
+        memcpy(says, found, sizeof says);
+        CHECK(says[0] == n && says[1] == written[n] && found[PAGE - 1] == 0x5a);
+    }
+    return moved;
+}
+
+/* A chip that copies pages by itself, with spare bytes for tags and without. */
+static void copies(uint32_t spare_size)
+{
+    functions.spare_size = spare_size;
+    unsigned long moved = scattered();
+    GIVES(jftl_unmount(&disk), 0);
+    CHECK(chip->copies == 0);
+    functions.copy = chip_copy;
+    functions.copies = chip_copies;
+    CHECK(scattered() < moved * 3 / 4 && chip->copies > 3000);
+    /* A driver that fails in a copy. */
+    int code = 0;
+    chip->lies = 'c';
+    chip->given = -1;
+    for (uint32_t n = 0; code == 0; n++)
+        code = jftl_write(&disk, n * 7919 % (uint32_t)jftl_capacity(&disk), sector, 1);
+    chip->lies = 0;
+    GIVES(code, JFTL_E_IO);
+    GIVES(jftl_unmount(&disk), JFTL_E_ROFS);
+    functions.copy = NULL;
+    functions.copies = NULL;
+    chip->copies = 0;
+}
+
 /* Callbacks that give what they may not, or fail. */
 static void callbacks_that_lie(void)
 {
@@ -154,6 +209,8 @@ int main(void)
     sectors(SPARE);
     callbacks_that_lie();
     sectors(0);
+    copies(SPARE);
+    copies(0);
     for (int code = 1; code > -1100; code--)
         CHECK(strlen(jftl_strerror(code)) > 2);
     free(chip);

@@ -3,6 +3,7 @@
 use crate::common::{self, Op, apply};
 use flashkit_jftl::{Jftl, MapCache, ram_bytes};
 use flashkit_nand::{Geometry, Nand};
+use flashkit_sim::spi::CopyRange;
 use flashkit_sim::{Counters, Metered, Rng, SimNand, preset, presets};
 
 const MS: u64 = 1_000_000;
@@ -160,4 +161,38 @@ fn wear_is_levelled() {
         disk.stats()
     );
     assert!(sigma < 0.1 * mean, "{sigma} of {mean}");
+}
+
+/// Where the chip copies pages by itself, what cleaning moves does not go over the bus, but what
+/// goes from one plane to the other. Who owns a page costs a read of spare bytes, where there are
+/// some.
+#[test]
+fn what_is_moved_is_copied_by_the_chip_if_it_can() {
+    let costs = [8, 0].map(|spare| {
+        [CopyRange::Nothing, CopyRange::Parity, CopyRange::All].map(|copies| {
+            let setup = common::Setup {
+                spare,
+                copies,
+                ..common::SETUPS[2]
+            };
+            let (chip, mut ram) = (setup.formatted(), setup.ram());
+            let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+            let sectors = disk.sector_count();
+            let ops = common::script(1, sectors, sectors, 400);
+            let (spent, ()) = cost(&mut disk, |disk| {
+                common::run(disk, &mut common::Model::new(sectors), &ops).unwrap();
+            });
+            (
+                spent.page_programs,
+                spent.page_copies,
+                spent.page_reads,
+                spent.spare_reads,
+            )
+        })
+    });
+    let pinned = [
+        [(1002, 0, 334, 0), (940, 62, 157, 177), (880, 122, 0, 334)],
+        [(1072, 0, 180, 0), (1017, 55, 125, 0), (929, 143, 37, 0)],
+    ];
+    assert_eq!(costs, pinned, "programs, copies, reads, and of spare bytes");
 }

@@ -6,8 +6,11 @@ mod damage;
 mod failing;
 mod hostile;
 mod model;
+#[cfg(feature = "journals")]
 mod nonsense;
+#[cfg(feature = "journals")]
 mod pack;
 mod powercut;
+#[cfg(feature = "journals")]
 mod remap;
 mod vanish;

@@ -3,6 +3,7 @@
 use crate::common::{Model, Op, SETUPS, Setup, run, script};
 use flashkit_jftl::{Error, Jftl};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
+use flashkit_sim::spi::CopyRange;
 use flashkit_sim::{Cut, CutError, EraseTear, Faults, PowerCut, Rate, Rng, Rot, SimNand, Tear};
 
 /// Runs scripts one after another; between them the disk is closed, or just left.
@@ -92,10 +93,18 @@ fn outlives_what_chips_do() {
         blocks: 300,
         ..SETUPS[2]
     };
+    let copies = Setup {
+        copies: CopyRange::Parity,
+        ..larger
+    };
+    let in_band_copies = Setup {
+        copies: CopyRange::All,
+        ..in_band
+    };
     for seed in 0..3 {
-        check(&larger, seed, Some(faults(seed)));
-        check(&in_band, seed, Some(faults(seed)));
-        check(&SETUPS[3], seed, Some(faults(seed)));
+        for setup in [larger, in_band, copies, in_band_copies, SETUPS[4]] {
+            check(&setup, seed, Some(faults(seed)));
+        }
     }
 }
 

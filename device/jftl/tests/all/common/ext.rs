@@ -3,6 +3,7 @@
 use flashkit_jftl::{Jftl, JournalState, MapCache};
 use flashkit_nand::Nand;
 use flashkit_sim::SimNand;
+use flashkit_sim::spi::CopyRange;
 
 use super::Setup;
 
@@ -14,6 +15,7 @@ pub const SETUP: Setup = Setup {
     pages: 16,
     blocks: 96,
     cache: MapCache::Whole,
+    copies: CopyRange::Nothing,
 };
 pub const IN_BAND: Setup = Setup {
     name: "in-band",

@@ -1,5 +1,6 @@
 //! Small chips, and a model of what a disk may hold.
 
+#[cfg(feature = "journals")]
 pub mod ext;
 
 use std::fmt::Debug;
@@ -7,6 +8,7 @@ use std::ops::Range;
 
 use flashkit_jftl::{Error, Jftl, MapCache, ram_bytes};
 use flashkit_nand::{BlockAddr, Geometry, Nand};
+use flashkit_sim::spi::CopyRange;
 use flashkit_sim::{ChipSpec, Rng, SimNand, Timing};
 
 /// A kind of chip and of RAM that the tests go through.
@@ -18,9 +20,11 @@ pub struct Setup {
     pub pages: u32,
     pub blocks: u32,
     pub cache: MapCache,
+    /// Between which pages the chip copies by itself.
+    pub copies: CopyRange,
 }
 
-pub const SETUPS: [Setup; 4] = [
+pub const SETUPS: [Setup; 5] = [
     Setup {
         name: "whole",
         page: 512,
@@ -28,6 +32,7 @@ pub const SETUPS: [Setup; 4] = [
         pages: 8,
         blocks: 48,
         cache: MapCache::Whole,
+        copies: CopyRange::Nothing,
     },
     Setup {
         name: "pieces",
@@ -36,6 +41,7 @@ pub const SETUPS: [Setup; 4] = [
         pages: 16,
         blocks: 72,
         cache: MapCache::Pieces(4),
+        copies: CopyRange::Nothing,
     },
     Setup {
         name: "in-band",
@@ -44,6 +50,16 @@ pub const SETUPS: [Setup; 4] = [
         pages: 16,
         blocks: 48,
         cache: MapCache::Whole,
+        copies: CopyRange::Nothing,
+    },
+    Setup {
+        name: "copies",
+        page: 512,
+        spare: 8,
+        pages: 8,
+        blocks: 52,
+        cache: MapCache::Whole,
+        copies: CopyRange::Parity,
     },
     Setup {
         name: "large",
@@ -52,6 +68,7 @@ pub const SETUPS: [Setup; 4] = [
         pages: 16,
         blocks: 200,
         cache: MapCache::Pieces(4),
+        copies: CopyRange::Nothing,
     },
 ];
 
@@ -63,7 +80,9 @@ impl Setup {
             erase_ns: 2_000_000,
         };
         let shape = Geometry::new(self.page, self.spare, self.pages, self.blocks).unwrap();
-        SimNand::new(ChipSpec::new(shape, timing))
+        let mut chip = SimNand::new(ChipSpec::new(shape, timing));
+        chip.set_copies(self.copies);
+        chip
     }
 
     pub fn ram(&self) -> Vec<u8> {
