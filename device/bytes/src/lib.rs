@@ -42,6 +42,13 @@ pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
     b[at..at + 8].copy_from_slice(&v.to_le_bytes());
 }
 
+/// Copies bytes to the beginning of `to`; behind them it is erased. `to` is as long at least.
+pub fn copy_erasing(to: &mut [u8], from: &[u8]) {
+    let (written, rest) = to.split_at_mut(from.len());
+    written.copy_from_slice(from);
+    rest.fill(0xff);
+}
+
 /// CRC-32C.
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {

@@ -20,9 +20,9 @@ const _: () = assert!(FLASHLIGHT_CHIP_FAILED == flashkit_nand_c::FAILED);
 const _: () = assert!(FLASHLIGHT_CHIP_COPY_FAILED == flashkit_nand_c::COPY_FAILED);
 
 /// A chip: its shape, and functions of yours, each given `context`. What they promise is in
-/// docs/porting.md. A negative result but FLASHLIGHT_CHIP_UNCORRECTABLE says that the driver failed
-/// (a bus, a timeout), and nothing of the medium. None may call a function of the volume whose chip
-/// this is. Copied at the mount.
+/// docs/porting.md. A negative result but FLASHLIGHT_CHIP_UNCORRECTABLE and
+/// FLASHLIGHT_CHIP_COPY_FAILED says that the driver failed (a bus, a timeout), and nothing of the
+/// medium. None may call a function of the volume whose chip this is. Copied at the mount.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct flashlight_chip {

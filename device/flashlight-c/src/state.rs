@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::addr_of_mut;
 use core::slice;
 
-use flashkit_flashlight::{Config, Error, FlashLight, Time};
+use flashkit_flashlight::{Config, Error, FlashLight, New, Time};
 use flashkit_flashlight_files::{Calls, Listing, OpenFile, OpenFiles};
 use flashkit_nand_c::gate::{mark, Gate, Lock};
 use flashkit_nand_c::memory::place;
@@ -356,16 +356,31 @@ impl Mounting {
         Ok(Mounting { state, options })
     }
 
+    /// Where the volume is, or will be.
+    fn place(&mut self) -> &'static mut Option<Volume> {
+        // SAFETY: there is room for it, as asserted above, and the gate lets no other call there.
+        unsafe { &mut *addr_of_mut!((*self.state).volume) }.write(None)
+    }
+
+    /// Makes an empty volume, with the room of a mounted one.
+    pub fn format(
+        mut self,
+        chip: Chip,
+        ram: &'static mut [u8],
+        number: u32,
+        root: &New,
+    ) -> Result<(), Error<Failure>> {
+        Volume::format_into(self.place(), chip, ram, number, root, Config::default())
+    }
+
     /// Mounts a volume in its place.
     pub fn mount(
-        self,
+        mut self,
         chip: Chip,
         ram: &'static mut [u8],
         config: Config,
     ) -> Result<(), Error<Failure>> {
-        // SAFETY: there is room for it, as asserted above, and the gate lets no other call there.
-        let place = unsafe { &mut *addr_of_mut!((*self.state).volume) }.write(None);
-        Volume::mount_into(place, chip, ram, config)?;
+        Volume::mount_into(self.place(), chip, ram, config)?;
         // SAFETY: as above.
         unsafe {
             (*self.state).options = self.options;

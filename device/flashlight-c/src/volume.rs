@@ -2,9 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use flashkit_flashlight::{
-    BlockState, Config, Error as VolumeError, FlashLight, New, Stopped, NAME_MAX,
-};
+use flashkit_flashlight::{BlockState, Config, Error as VolumeError, New, Stopped, NAME_MAX};
 use flashkit_nand::Nand;
 use flashkit_nand_c::memory::{place, room};
 use flashkit_nand_c::{Chip, Failure};
@@ -131,13 +129,13 @@ pub unsafe extern "C" fn flashlight_format(
     let format = || {
         // SAFETY: the caller's promise.
         let parts = unsafe { parts(fs, chip, ram, ram_len, core::ptr::null()) };
-        let (_mounting, chip, ram, _) = parts?;
+        let (mounting, chip, ram, _) = parts?;
         let root = New {
             mode: ROOT_PERMISSIONS,
             ..New::default()
         };
-        let formatted = FlashLight::format(chip, ram, number, &root);
-        formatted.map(|_| 0).map_err(|error| of_volume(&error))
+        let formatted = mounting.format(chip, ram, number, &root);
+        formatted.map(|()| 0).map_err(|error| of_volume(&error))
     };
     answer(format())
 }

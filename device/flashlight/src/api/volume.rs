@@ -39,15 +39,44 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         config: Config,
     ) -> Result<N, Error<N::Error>> {
         let mut place = None;
-        Volume::make(&mut place, nand, ram, &config, |volume| FlashLight {
-            volume,
-        })?;
-        if let Some(fs) = &mut place {
-            fs.told(|fs| fs.volume.begin(volume, root, &config))?;
-        }
+        Self::begin_in(&mut place, nand, ram, volume, root, config)?;
         place
             .map(|fs: Self| fs.volume.durable.index.store.nand.inner)
             .ok_or(Error::NotFormatted)
+    }
+
+    /// The same in the caller's memory, for 2 KiB less on the stack. `place` is empty afterwards,
+    /// and the chip dropped: lend it (`&mut chip`) to have it again. `place` borrows `ram` as long
+    /// as it is there.
+    ///
+    /// # Errors
+    /// As of [`FlashLight::format`].
+    pub fn format_into(
+        place: &mut Option<Self>,
+        nand: N,
+        ram: &'r mut [u8],
+        volume: u32,
+        root: &New,
+        config: Config,
+    ) -> Result<(), Error<N::Error>> {
+        let formatted = Self::begin_in(place, nand, ram, volume, root, config);
+        *place = None;
+        formatted
+    }
+
+    fn begin_in(
+        place: &mut Option<Self>,
+        nand: N,
+        ram: &'r mut [u8],
+        volume: u32,
+        root: &New,
+        config: Config,
+    ) -> Result<(), Error<N::Error>> {
+        Volume::make(place, nand, ram, &config, |volume| FlashLight { volume })?;
+        match place {
+            Some(fs) => fs.told(|fs| fs.volume.begin(volume, root, &config)),
+            None => Ok(()),
+        }
     }
 
     /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for

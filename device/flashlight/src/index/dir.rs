@@ -449,6 +449,7 @@ impl<N: Nand> Index<'_, N> {
     /// most of them, or that of the first record from the hash `from` on. One read, one program; a
     /// split one more, an index page one more of each. Below an index page up to three ranges move
     /// at a time, as it is written once for all.
+    #[inline(never)]
     fn dir_migrate(&mut self, i: DirSlot, from: Option<u32>) -> Result<Migrated, Fault> {
         let Some((targets, n)) = self.dir_migrate_targets(i, from)? else {
             return Ok(Migrated::None(None));

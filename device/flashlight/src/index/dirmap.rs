@@ -30,7 +30,7 @@ use crate::index::Index;
 use crate::index::map_changes::MapChanges;
 use crate::space::latch::MayProgram;
 use crate::space::store::Store;
-use flashkit_bytes::{get_u32, put_u32};
+use flashkit_bytes::{copy_erasing, get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
 
 /// Of a wide map, those of pages of the map.
@@ -176,8 +176,7 @@ impl<N: Nand> Index<'_, N> {
         if self.store.map_page.shown() < self.scratch.len() {
             let map = self.store.map_page.map();
             let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-            page[..map.len()].copy_from_slice(map);
-            page[map.len()..].fill(0xff);
+            copy_erasing(page, map);
             return self.append_scratch(LogArea::Map, self.store.page_size(), kind, old);
         }
         (self.store).with_map_page(|store, page| store.append(LogArea::Map, page, kind, old))

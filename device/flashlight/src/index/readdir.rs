@@ -106,6 +106,7 @@ impl<N: Nand> Index<'_, N> {
     /// Of several names of one hash, the one whose inode has the next number after `after`: their
     /// order in the directory changes when one of them comes or goes. A read for each, and for the
     /// hash map.
+    #[inline(never)]
     fn next_of_hash(
         &mut self,
         dir: u32,

@@ -17,6 +17,7 @@ use crate::format::table_page::Layout;
 use crate::index::Index;
 use crate::index::inodes::New;
 use crate::recovery::memory::{LEAST, fits, ram_needed_for, store_parts};
+use crate::recovery::recover::Replayed;
 use crate::recovery::roots::Leaf;
 use crate::space::erased::Unseen;
 use crate::space::latch::MayProgram;
@@ -121,6 +122,43 @@ impl<'r, N: Nand> Volume<'r, N> {
     #[inline(never)]
     pub(crate) fn bring_back(&mut self, config: &Config) -> Result<(), Fault> {
         let volume = self;
+        let ended = volume.account(Purpose::Recovery, |volume| {
+            match &volume.take_up(config)? {
+                Some(replayed) => volume.end_recovery(replayed).map(Some),
+                None => Ok(None),
+            }
+        })?;
+        if let Some(lasts) = ended {
+            match (lasts, volume.durable.is_worn()) {
+                (false, _) => {}
+                (true, true) => volume.retire_if_possible()?,
+                (true, false) => volume.restore_room()?,
+            }
+            volume.durable.index.store.log.together = !lasts;
+            if lasts && !volume.durable.index.read_only {
+                // Nothing has been written since the last checkpoint.
+                volume.durable.index.store.seq -= NEWER;
+            }
+        }
+        volume.durable.index.read_only |= volume.durable.is_worn();
+        if volume.durable.index.orphans > 0 && !volume.durable.index.read_only {
+            match volume.reading(Self::reap_orphans) {
+                // The next mount goes on.
+                Err(Fault::NoSpace) => {}
+                // Worn out meanwhile.
+                Err(Fault::ReadOnly) if volume.durable.index.read_only => {}
+                reaped => reaped?,
+            }
+        }
+        volume.durable.index.store.nand.pages.begin();
+        Ok(())
+    }
+
+    /// Takes up the newest checkpoint, and what came after it; what is left to be done of a
+    /// recovery. A call of its own, so that the checkpoint is gone from the stack by then.
+    #[inline(never)]
+    fn take_up(&mut self, config: &Config) -> Result<Option<Replayed>, Fault> {
+        let volume = self;
         let root = volume.durable.find_root()?;
         volume.durable.index.store.seq = root.seq + 1;
         // By reference: it is large, and the recovery goes on under it.
@@ -147,36 +185,14 @@ impl<'r, N: Nand> Volume<'r, N> {
                 // Erased before its next page as well.
                 volume.durable.anchor.root_next = ANCHOR_PAGES;
             }
-            let lasts = volume.account(Purpose::Recovery, |volume| volume.recover(start))?;
             volume.durable.index.recovered = was_cut;
-            match (lasts, volume.durable.is_worn()) {
-                (false, _) => {}
-                (true, true) => volume.retire_if_possible()?,
-                (true, false) => volume.restore_room()?,
-            }
-            volume.durable.index.store.log.together = !lasts;
-            if lasts && !volume.durable.index.read_only {
-                // Nothing has been written since the last checkpoint.
-                volume.durable.index.store.seq -= NEWER;
-            }
-        } else {
-            volume.durable.index.store.heads.log[LogArea::Bitmap as usize] = Head::NONE;
-            volume.durable.index.store.heads.unseen = Unseen::all();
-            volume.durable.index.store.free_dead(false)?;
-            volume.durable.index.store.begin_since();
+            return volume.recover(start).map(Some);
         }
-        volume.durable.index.read_only |= volume.durable.is_worn();
-        if volume.durable.index.orphans > 0 && !volume.durable.index.read_only {
-            match volume.reading(Self::reap_orphans) {
-                // The next mount goes on.
-                Err(Fault::NoSpace) => {}
-                // Worn out meanwhile.
-                Err(Fault::ReadOnly) if volume.durable.index.read_only => {}
-                reaped => reaped?,
-            }
-        }
-        volume.durable.index.store.nand.pages.begin();
-        Ok(())
+        volume.durable.index.store.heads.log[LogArea::Bitmap as usize] = Head::NONE;
+        volume.durable.index.store.heads.unseen = Unseen::all();
+        volume.durable.index.store.free_dead(false)?;
+        volume.durable.index.store.begin_since();
+        Ok(None)
     }
 }
 

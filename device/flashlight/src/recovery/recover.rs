@@ -42,7 +42,7 @@ use crate::recovery::count::count;
 use crate::recovery::records::Record;
 use crate::space::latch::MayProgram;
 use crate::space::newer::Newer;
-use crate::space::opened::{NEWER, Recovery};
+use crate::space::opened::{NEWER, Pending, Recovery};
 use crate::space::store::Store;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{Nand, PageAddr};
@@ -62,12 +62,25 @@ impl<N: Nand> Store<'_, N> {
     }
 }
 
+/// What a recovery knows once the records are replayed.
+pub(crate) struct Replayed {
+    /// The checkpoint that it began from.
+    since: u64,
+    /// What it writes can last: the last root block is not full.
+    lasts: bool,
+    /// The newest record, written anew, and the number that it had before.
+    copy: Option<(PageAddr, u64)>,
+    /// As of [`Recovery`].
+    mend: bool,
+    exchange: Option<Pending>,
+    half_cut: Option<[PageAddr; 2]>,
+}
+
 impl<'r, N: Nand> Volume<'r, N> {
-    /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is
-    /// durable: it is not where the last root block is full. Then what is written is in blocks that
-    /// are free for the next mount as well, which does it again.
+    /// Brings the volume from the checkpoint just loaded to where its records say that it was. What
+    /// is left to be done is [`Volume::end_recovery`].
     #[inline(never)]
-    pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Fault> {
+    pub(crate) fn recover(&mut self, start: &Start) -> Result<Replayed, Fault> {
         let since = start.since;
         self.store_mut().log.session = true;
         // A recovery that was cut may have written any of them.
@@ -81,7 +94,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         if start.firm || changed && !start.is_copy {
             self.store_mut().free_dead(true)?;
         }
-        let mut lasts = self.begin_durable(start)?;
+        let lasts = self.begin_durable(start)?;
         self.index_mut().close_at_checkpoint(MayProgram);
         self.index_mut().copy_suspects(since)?;
         let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
@@ -99,9 +112,15 @@ impl<'r, N: Nand> Volume<'r, N> {
         }
         self.index_mut().look_anew();
         self.index_mut().count_lost(since)?;
-        let mend = self.store().recovery.as_ref().is_some_and(|r| r.mend);
-        let exchange = self.store().recovery.as_ref().and_then(|r| r.exchange);
-        let half_cut = self.store().recovery.as_ref().map(|r| r.half_cut);
+        let recovery = self.store().recovery.as_ref();
+        let replayed = Replayed {
+            since,
+            lasts,
+            copy: copy.map(|copy| (copy.0, copy.2)),
+            mend: recovery.is_some_and(|r| r.mend),
+            exchange: recovery.and_then(|r| r.exchange),
+            half_cut: recovery.map(|r| r.half_cut),
+        };
         self.index_mut().close_opened(MayProgram);
         for slot in &mut self.index_mut().dirs.0 {
             if slot.ino != 0 {
@@ -110,23 +129,32 @@ impl<'r, N: Nand> Volume<'r, N> {
         }
         self.store_mut().scratch_holds.forget();
         self.index_mut().orphans = 1;
+        Ok(replayed)
+    }
+
+    /// Does what is left of a recovery. Returns whether it is durable: it is not where the last
+    /// root block is full. Then what is written is in blocks that are free for the next mount as
+    /// well, which does it again. Apart from the rest for its stack: the checkpoint that the
+    /// recovery began from is not needed any more.
+    #[inline(never)]
+    pub(crate) fn end_recovery(&mut self, replayed: &Replayed) -> Result<bool, Fault> {
         self.index_mut()
-            .replay_updates(since, copy.map(|c| (c.0, c.2)))?;
-        if let Some(pending) = exchange {
+            .replay_updates(replayed.since, replayed.copy)?;
+        if let Some(pending) = replayed.exchange {
             self.index_mut().finish_exchange(pending)?;
         }
-        if mend {
+        if replayed.mend {
             self.index_mut().mend_replaced()?;
         }
-        if lasts {
-            for at in half_cut.into_iter().flatten() {
-                self.index_mut().finish_half_cut(at)?;
-            }
-            self.clean_hardly_written()?;
-            let named = self.checkpoint(false);
-            lasts = self.durable.unless_roots_are_full(named)?;
+        if !replayed.lasts {
+            return Ok(false);
         }
-        Ok(lasts)
+        for at in replayed.half_cut.into_iter().flatten() {
+            self.index_mut().finish_half_cut(at)?;
+        }
+        self.clean_hardly_written()?;
+        let named = self.checkpoint(false);
+        self.durable.unless_roots_are_full(named)
     }
 
     /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins

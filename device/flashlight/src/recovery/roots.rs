@@ -95,6 +95,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     }
 
     /// Finds the newest root page and checks that the volume is for this chip. 16 reads.
+    #[inline(never)]
     pub(crate) fn find_root(&mut self) -> Result<Root, Fault> {
         let geo = self.index.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
@@ -332,6 +333,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Whether a session has begun after a clean unmount: its first writes are two allocation
     /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
     /// and then nothing has happened.
+    #[inline(never)]
     pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Fault> {
         for i in 0..self.store.log.reserved {
             let (block, area) = self.store.log.reserves[i];

@@ -28,7 +28,7 @@
 
 use crate::format::header::{KIND, Kind};
 use core::ops::Range;
-use flashkit_bytes::{get_u32, put_u32};
+use flashkit_bytes::{copy_erasing, get_u32, put_u32};
 use flashkit_nand::PageAddr;
 
 /// Pages kept at most, and places for them: of 4 MiB where that is less, but not below 512. They
@@ -215,9 +215,7 @@ impl<'r> Pages<'r> {
             self.forget(self.page(i), 1);
         }
         let bytes = self.bytes(room.len(), &places);
-        let (written, rest) = room[bytes].split_at_mut(page.len());
-        written.copy_from_slice(page);
-        rest.fill(0xff);
+        copy_erasing(&mut room[bytes], page);
         self.set(places, at, of_file);
     }
 

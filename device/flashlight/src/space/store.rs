@@ -36,6 +36,7 @@ use crate::space::updates::UpdateBlocks;
 use crate::space::validity::Validity;
 use crate::space::wear::{Counts, Wear};
 use crate::space::written::Written;
+use flashkit_bytes::copy_erasing;
 use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr};
 
 /// See the module's text.
@@ -244,9 +245,7 @@ impl<N: Nand> Store<'_, N> {
     /// then what it was found to hold before.
     pub fn get_meta(&mut self, at: PageAddr, buf: &mut [u8], kind: Kind) -> Result<(), Fault> {
         if let Some(page) = self.kept(at, kind) {
-            let (kept, rest) = buf.split_at_mut(page.len());
-            kept.copy_from_slice(page);
-            rest.fill(0xff);
+            copy_erasing(buf, page);
             return Ok(());
         }
         self.expect_meta(at, buf, kind)?;
