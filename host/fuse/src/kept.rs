@@ -622,8 +622,9 @@ impl FileSystem for Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashkit_flashlight::{Config, New, ram_needed};
+    use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
     use flashkit_nand::Nand;
+    use flashkit_sim::{Faults, SimNand, preset};
     use flashkit_vfs::any::{self, AnyNand};
 
     /// A file system with a file that the kernel has looked up twice.
@@ -665,14 +666,18 @@ mod tests {
         }
     }
 
-    /// FlashLight, of which one file takes nearly all, and other files the rest.
-    fn full_flash() -> Box<Served> {
-        let spec = flashkit_sim::preset("micron-20m").unwrap();
-        let chip = flashkit_sim::SimNand::new(spec);
+    /// FlashLight on a chip that is sound while it is formatted, and has these faults then.
+    pub(super) fn flash(faults: Faults) -> Box<Served> {
+        let chip = SimNand::new(preset("micron-20m").unwrap());
         let ram = vec![0; ram_needed(&chip.geometry())].leak();
-        let (root, config) = (New::default(), Config::default());
-        let chip = any::format(AnyNand::new(chip), ram, 1, &root, config).unwrap();
-        let mut fs = any::mount(chip, ram, config).unwrap();
+        let mut chip = FlashLight::format(chip, ram, 1, &New::default()).unwrap();
+        chip.set_faults(faults).unwrap();
+        Box::new(any::mount(AnyNand::new(chip), ram, Config::default()).unwrap())
+    }
+
+    /// One file takes nearly all, and other files the rest.
+    fn full_flash() -> Box<Served> {
+        let mut fs = flash(Faults::default());
         let (root, now) = (fs.root(), Time::default());
         let large = fs.create(root, b"large", &NewInode::default()).unwrap().ino;
         for n in 0.. {
@@ -689,7 +694,7 @@ mod tests {
                 break;
             }
         }
-        Box::new(fs)
+        fs
     }
 
     #[test]

@@ -112,20 +112,9 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Served;
-    use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
-    use flashkit_nand::Nand;
-    use flashkit_sim::{Faults, Rate, SimNand, preset};
-    use flashkit_vfs::any::{self, AnyNand};
+    use crate::kept::tests::flash;
+    use flashkit_sim::{Faults, Rate};
     use flashkit_vfs::{FileSystem, MemoryFs, NewInode};
-
-    fn flash() -> Box<Served> {
-        let chip = SimNand::new(preset("micron-20m").unwrap());
-        let ram = vec![0; ram_needed(&chip.geometry())].leak();
-        let (root, config) = (New::default(), Config::default());
-        let chip = any::format(AnyNand::new(chip), ram, 1, &root, config).unwrap();
-        Box::new(any::mount(chip, ram, config).unwrap())
-    }
 
     /// A file of so many bytes, that the kernel has looked up.
     fn file(kept: &mut Kept, name: &[u8], size: usize) -> Ino {
@@ -139,7 +128,7 @@ mod tests {
 
     /// Reads and programs of a removal that the kernel's forget follows at once, or other requests.
     fn cost(may_hold: bool, size: usize, forgets: bool) -> (u64, u64) {
-        let mut kept = Kept::new(flash(), may_hold);
+        let mut kept = Kept::new(flash(Faults::default()), may_hold);
         let (root, now) = (kept.root(), Time::default());
         let gone = file(&mut kept, b"gone", size);
         kept.sync().unwrap();
@@ -194,17 +183,11 @@ mod tests {
     /// A volume that takes no change, as it is worn out, says so at once.
     #[test]
     fn a_removal_that_will_be_refused_does_not_wait() {
-        let mut chip = SimNand::new(preset("micron-20m").unwrap());
-        let ram = vec![0; ram_needed(&chip.geometry())].leak();
-        let (root, config) = (New::default(), Config::default());
-        chip = FlashLight::format(chip, ram, 1, &root).unwrap();
-        chip.set_faults(Faults {
+        let faults = Faults {
             program_fail: Rate(100),
             ..Faults::default()
-        })
-        .unwrap();
-        let fs = any::mount(AnyNand::new(chip), ram, config).unwrap();
-        let mut kept = Kept::new(Box::new(fs), true);
+        };
+        let mut kept = Kept::new(flash(faults), true);
         let (root, now) = (kept.root(), Time::default());
         let kept_file = file(&mut kept, b"kept", 10);
         kept.fsync(kept_file).unwrap();
