@@ -42,7 +42,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
     attach, bench, cat, chips, clean, cp, demo, dump, fsck, gc, info, lab, ls, manual, mkfs,
-    monitor, mount, powercut, raw, replay, serve, soak,
+    monitor, mount, powercut, raw, replay, serve, soak, sync,
 };
 
 /// What a subcommand gives back; an error is one line on stderr.
@@ -67,6 +67,7 @@ enum Command {
     Chips(chips::Args),
     Mkfs(mkfs::Args),
     Mount(mount::Args),
+    Sync(sync::Args),
     Gc(gc::Args),
     Fsck(fsck::Args),
     Info(info::Args),
@@ -102,6 +103,7 @@ impl Command {
             Command::Chips(args) => chips::run(&args, out),
             Command::Mkfs(args) => mkfs::run(&args, out),
             Command::Mount(args) => mount::run(&args, out),
+            Command::Sync(args) => sync::run(&args, out),
             Command::Gc(args) => gc::run(&args, out),
             Command::Fsck(args) => fsck::run(&args, out),
             Command::Info(args) => info::run(&args, out),

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use flashkit_flashmon::{Counts, Flashmon};
@@ -19,7 +20,10 @@ const STEP: Duration = Duration::from_millis(100);
 /// clean markers) are programs here.
 ///
 /// A count that fails is the last one that did not, and [`Meter::check`] tells.
-pub struct Monitored {
+#[derive(Clone)]
+pub struct Monitored(Rc<Counting>);
+
+struct Counting {
     monitor: Flashmon,
     timing: Timing,
     blocks: usize,
@@ -46,32 +50,32 @@ impl Monitored {
         // From zero again.
         drop(monitor);
         monitor = Flashmon::start()?;
-        Ok(Monitored {
+        Ok(Monitored(Rc::new(Counting {
             monitor,
             timing: chip.timing,
             blocks: chip.blocks as usize,
             last: Cell::default(),
             failed: RefCell::default(),
-        })
+        })))
     }
 
     fn fail(&self, what: &dyn std::fmt::Display) {
-        self.failed.borrow_mut().get_or_insert(what.to_string());
+        self.0.failed.borrow_mut().get_or_insert(what.to_string());
     }
 }
 
 impl Meter for Monitored {
     fn cost(&self) -> Counters {
-        match self.monitor.counts() {
-            Ok(counts) => self.last.set(counts),
+        match self.0.monitor.counts() {
+            Ok(counts) => self.0.last.set(counts),
             Err(error) => self.fail(&error),
         }
-        priced(self.last.get(), self.timing)
+        priced(self.0.last.get(), self.0.timing)
     }
 
     fn erase_counts(&self) -> Vec<u32> {
-        let mut counts = vec![0; self.blocks];
-        match self.monitor.erases() {
+        let mut counts = vec![0; self.0.blocks];
+        match self.0.monitor.erases() {
             Ok(erases) => {
                 for ((_, block), erases) in erases.blocks {
                     let block = block as usize;
@@ -88,11 +92,11 @@ impl Meter for Monitored {
     }
 
     fn check(&self) -> io::Result<()> {
-        let missed = self.last.get().missed;
+        let missed = self.0.last.get().missed;
         if missed > 0 {
             self.fail(&format!("{missed} flash operations were not counted"));
         }
-        match &*self.failed.borrow() {
+        match &*self.0.failed.borrow() {
             Some(what) => Err(io::Error::other(what.clone())),
             None => Ok(()),
         }

@@ -23,7 +23,7 @@ use fuser::{
 
 use crate::convert::{self, InoMap};
 use crate::state::{Effect, Inner, Shared};
-use crate::{AccessTimes, MountOptions, gc};
+use crate::{AccessTimes, MountOptions, gc, sync};
 
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
@@ -771,7 +771,10 @@ impl Filesystem for Bridge {
         let result = match cmd {
             gc::FITRIM if !gc::may_ask(req.uid()) => Err(Errno::EPERM),
             gc::FITRIM if self.options.read_only => Err(Errno::EROFS),
-            gc::FITRIM => self.changes(|inner| gc::serve(inner, in_data)),
+            gc::FITRIM => (self.changes(|inner| gc::serve(inner, in_data))).map(Vec::from),
+            sync::SYNC => self
+                .settles(|inner| inner.fs()?.sync())
+                .map(|()| Vec::new()),
             _ => Err(Errno::ENOTTY),
         };
         match result {

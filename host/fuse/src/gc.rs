@@ -97,6 +97,21 @@ pub(crate) fn serve(inner: &mut Inner, request: &[u8]) -> Result<[u8; RANGE], Er
 /// was asked. `EROFS` of a mount that cannot be written to, `EPERM` of one of another user,
 /// `EOPNOTSUPP` where the file system cleans in idle time alone; and what cleaning meets.
 pub fn ask(point: &Path, bytes: u64) -> io::Result<u64> {
+    let opened = opened(point)?;
+    let mut range = Range {
+        len: bytes,
+        ..Range::default()
+    };
+    // SAFETY: the descriptor is open, and the request reads and writes one `fstrim_range`.
+    unsafe { fitrim(opened.as_raw_fd(), &raw mut range) }?;
+    Ok(range.len)
+}
+
+/// A mount of this project, opened by its point.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`]: there is none at exactly this point.
+pub(crate) fn opened(point: &Path) -> io::Result<File> {
     let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     let full = point.canonicalize()?;
     let Some(At { kind, device }) = mountpoint::mounted_at(&full) else {
@@ -112,19 +127,14 @@ pub fn ask(point: &Path, bytes: u64) -> io::Result<u64> {
     if is_fuse != nix::sys::statfs::FUSE_SUPER_MAGIC || !is_it(&opened.metadata()?) {
         return refuse("not the file system that is mounted there".into());
     }
-    let mut range = Range {
-        len: bytes,
-        ..Range::default()
-    };
-    // SAFETY: the descriptor is open, and the request reads and writes one `fstrim_range`.
-    unsafe { fitrim(opened.as_raw_fd(), &raw mut range) }?;
-    Ok(range.len)
+    Ok(opened)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::MountOptions;
+    use crate::gather::Gathered;
     use std::sync::mpsc::channel;
 
     use flashkit_flashlight::{Config, New};
@@ -179,7 +189,7 @@ mod tests {
             let won = shared.serve(Effect::Changes, |inner| serve(inner, &request.to_bytes()));
             won.map(|answer| Range::from_bytes(&answer).unwrap().len)
         };
-        let of = |fs| Shared::new(fs, channel().0, &MountOptions::default());
+        let of = |fs| Shared::new(Gathered::through(fs), channel().0, &MountOptions::default());
         let shared = of(half_empty());
         let clean = || shared.serve(Effect::Reads, |inner| Ok(inner.fs()?.bytes_clean()));
         let before = clean().unwrap().unwrap();

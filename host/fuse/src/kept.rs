@@ -25,6 +25,7 @@ use std::collections::HashMap;
 
 use self::held::Held;
 use crate::Served;
+use crate::gather::Gathered;
 use flashkit_vfs::{
     Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Patrol, Result, SetAttr,
     SetXattr, StatFs, Time,
@@ -40,7 +41,7 @@ const NUMBER_FIRST: Ino = 1 << 48;
 
 /// A file system, and what the kernel knows of it. Inode numbers are the kernel's here.
 pub(crate) struct Kept {
-    fs: Box<Served>,
+    fs: Gathered,
     known: HashMap<Ino, Known>,
     /// Inodes of the file system whose own numbers are taken: the numbers that they have instead.
     renumbered: HashMap<Ino, Ino>,
@@ -93,7 +94,7 @@ fn stale(error: Error) -> Error {
 
 impl Kept {
     /// What the kernel will know of `fs`; `may_hold`: removals may wait for its next word.
-    pub(crate) fn new(fs: Box<Served>, may_hold: bool) -> Kept {
+    pub(crate) fn new(fs: Gathered, may_hold: bool) -> Kept {
         Kept {
             fs,
             known: HashMap::new(),
@@ -106,8 +107,8 @@ impl Kept {
     }
 
     /// The file system itself, for what concerns no inode.
-    pub(crate) fn inner(&mut self) -> &mut Served {
-        &mut *self.fs
+    pub(crate) fn inner(&mut self) -> &mut Gathered {
+        &mut self.fs
     }
 
     /// Gives the file system back. What has no name ends.
@@ -118,7 +119,7 @@ impl Kept {
                 let _ = self.fs.release(ino);
             }
         }
-        self.fs
+        Box::new(self.fs)
     }
 
     /// The kernel is handed this number. Returns the generation.
@@ -269,20 +270,20 @@ impl Kept {
         dir: Ino,
         name: &[u8],
         now: Time,
-        mut work: impl FnMut(&mut Served) -> Result<()>,
+        mut work: impl FnMut(&mut Gathered) -> Result<()>,
     ) -> Result<()> {
         let Some((node, ino, place)) = self.prepare(dir, name, now) else {
-            return work(&mut *self.fs);
+            return work(&mut self.fs);
         };
         let mut place = place;
-        let mut done = work(&mut *self.fs);
+        let mut done = work(&mut self.fs);
         if done == Err(Error::NoSpace) && place == Place::Nameless(ino) {
             // To keep it takes room that there is not.
             let opens = self.known.get(&node).map_or(0, |known| known.opens);
             if opens == 0 {
                 self.fs.release(ino)?;
                 place = Place::Lost;
-                done = work(&mut *self.fs);
+                done = work(&mut self.fs);
             }
         }
         if done.is_ok() {
@@ -352,7 +353,7 @@ impl Kept {
         }?
         .ino;
         copies.open(copy)?;
-        let filled = fill(copies, copy, &mut **fs, attr);
+        let filled = fill(copies, copy, fs, attr);
         match attr.kind {
             FileKind::Dir => copies.rmdir(root, NAME, now),
             _ => copies.unlink(root, NAME, now),
@@ -366,7 +367,7 @@ impl Kept {
 }
 
 /// Gives a copy the contents and attributes of what it is a copy of.
-fn fill(copies: &mut MemoryFs, copy: Ino, fs: &mut Served, attr: &Attr) -> Result<()> {
+fn fill(copies: &mut MemoryFs, copy: Ino, fs: &mut Gathered, attr: &Attr) -> Result<()> {
     let mut set = SetAttr {
         atime: Some(attr.atime),
         mtime: Some(attr.mtime),
@@ -473,11 +474,11 @@ impl FileSystem for Kept {
         now: Time,
     ) -> Result<()> {
         let (from_dir, to_dir) = (self.dir(from_dir)?, self.dir(to_dir)?);
-        let work = |fs: &mut Served| fs.rename(from_dir, from, to_dir, to, no_replace, now);
+        let work = |fs: &mut Gathered| fs.rename(from_dir, from, to_dir, to, no_replace, now);
         let replaces = !no_replace && (from_dir, from) != (to_dir, to);
         self.in_room(|kept| match replaces {
             true => kept.remove(to_dir, to, now, work),
-            false => work(&mut *kept.fs),
+            false => work(&mut kept.fs),
         })
     }
 
@@ -622,14 +623,16 @@ impl FileSystem for Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
-    use flashkit_nand::Nand;
-    use flashkit_sim::{Faults, SimNand, preset};
-    use flashkit_vfs::any::{self, AnyNand};
+    use crate::testing::flash;
+
+    /// What is kept of a file system to which every write goes through.
+    pub(super) fn through(fs: Box<Served>, may_hold: bool) -> Kept {
+        Kept::new(Gathered::through(fs), may_hold)
+    }
 
     /// A file system with a file that the kernel has looked up twice.
     fn with_file(size: usize) -> (Kept, Ino) {
-        let mut kept = Kept::new(Box::new(MemoryFs::new()), false);
+        let mut kept = through(Box::new(MemoryFs::new()), false);
         let root = kept.root();
         let file = kept.create(root, b"f", &NewInode::default()).unwrap().ino;
         let (now, data) = (Time::default(), vec![5; size]);
@@ -644,7 +647,7 @@ mod tests {
     #[test]
     fn what_nobody_has_open_makes_room_for_whatever_needs_some() {
         for open in [false, true] {
-            let mut kept = Kept::new(full_flash(), false);
+            let mut kept = through(full_flash(), false);
             let (root, now, new) = (kept.root(), Time::default(), NewInode::default());
             let large = kept.lookup(root, b"large").unwrap().ino;
             kept.looked_up(large);
@@ -666,18 +669,9 @@ mod tests {
         }
     }
 
-    /// FlashLight on a chip that is sound while it is formatted, and has these faults then.
-    pub(super) fn flash(faults: Faults) -> Box<Served> {
-        let chip = SimNand::new(preset("micron-20m").unwrap());
-        let ram = vec![0; ram_needed(&chip.geometry())].leak();
-        let mut chip = FlashLight::format(chip, ram, 1, &New::default()).unwrap();
-        chip.set_faults(faults).unwrap();
-        Box::new(any::mount(AnyNand::new(chip), ram, Config::default()).unwrap())
-    }
-
     /// One file takes nearly all, and other files the rest.
     fn full_flash() -> Box<Served> {
-        let mut fs = flash(Faults::default());
+        let mut fs = flash("micron-20m");
         let (root, now) = (fs.root(), Time::default());
         let large = fs.create(root, b"large", &NewInode::default()).unwrap().ino;
         for n in 0.. {
@@ -769,7 +763,7 @@ mod tests {
 
     #[test]
     fn a_refused_removal_leaves_all_as_it_was() {
-        let mut kept = Kept::new(Box::new(MemoryFs::new()), false);
+        let mut kept = through(Box::new(MemoryFs::new()), false);
         let (root, now) = (kept.root(), Time::default());
         let dir = kept.mkdir(root, b"d", &NewInode::default()).unwrap().ino;
         kept.looked_up(dir);

@@ -49,6 +49,9 @@ mod pace;
 mod played;
 mod session;
 mod state;
+mod sync;
+#[cfg(test)]
+mod testing;
 
 use flashkit_vfs::Measured;
 
@@ -58,6 +61,7 @@ pub use options::{AccessTimes, MountFlag, MountOptions};
 #[doc(hidden)]
 pub use played::{Played, PlayedOut};
 pub use session::{check, mount};
+pub use sync::ask as ask_for_sync;
 
 /// What ended a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -79,11 +79,11 @@ pub fn mount(
 }
 
 /// What is served of a file system, by the options.
-pub(crate) fn prepared(mut fs: Box<Served>, options: &MountOptions) -> Box<Served> {
+pub(crate) fn prepared(mut fs: Box<Served>, options: &MountOptions) -> Gathered {
     fs.count_blocks();
     match options.writeback && !options.sync && !options.read_only {
-        true => Box::new(Gathered::new(fs)),
-        false => fs,
+        true => Gathered::new(fs),
+        false => Gathered::through(fs),
     }
 }
 
@@ -299,8 +299,12 @@ impl<'a> Chores<'a> {
     fn run(&mut self, turn: Turn) -> Result<(), ()> {
         match turn {
             Turn::Commit => {
-                self.due = None;
-                self.shared.commit()
+                // What comes meanwhile may miss it.
+                let next = Instant::now() + self.commit;
+                self.shared.take_changed();
+                let done = self.shared.commit();
+                self.due = self.shared.take_changed().then_some(next);
+                done
             }
             Turn::Clean => self.clean(),
             Turn::Patrol => self.patrol(),
@@ -363,7 +367,11 @@ mod tests {
 
     fn shared() -> Arc<Shared> {
         let (events, _) = channel();
-        Shared::new(Box::new(MemoryFs::new()), events, &MountOptions::default())
+        Shared::new(
+            Gathered::through(Box::new(MemoryFs::new())),
+            events,
+            &MountOptions::default(),
+        )
     }
 
     /// However often the patrol has its turn, cleaning has its own when it is time.

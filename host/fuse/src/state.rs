@@ -5,10 +5,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use flashkit_vfs::{Error, FileSystem, Ino, Patrol};
 use fuser::Errno;
 
+use crate::gather::Gathered;
 use crate::kept::Kept;
 use crate::session::Event;
 use crate::{Log, MountOptions, Served};
@@ -26,6 +28,11 @@ const DRIVER_FAILED: &str = "the volume can only be read from now on: after the 
 
 /// What is at work when a removal fails that has been answered, or the freeing of a file.
 const REMOVAL: &str = "removing a file";
+
+/// What is at work when an error of it is reported.
+const COMMIT: &str = "making changes durable";
+/// Between two steps of a commit, so that a request that came meanwhile goes first.
+const STEP_PAUSE: Duration = Duration::from_millis(1);
 
 /// Why a request is refused once the file system has been taken away.
 const GONE: &str = "the file system has been unmounted";
@@ -68,11 +75,7 @@ pub(crate) enum Effect {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        fs: Box<Served>,
-        events: Sender<Event>,
-        options: &MountOptions,
-    ) -> Arc<Shared> {
+    pub(crate) fn new(fs: Gathered, events: Sender<Event>, options: &MountOptions) -> Arc<Shared> {
         let inner = Inner {
             fs: Some(Kept::new(fs, !options.sync)),
             buf: Vec::new(),
@@ -131,9 +134,20 @@ impl Shared {
         self.changed.swap(false, Ordering::Relaxed)
     }
 
-    /// Makes everything durable. `Err`: the file system panicked.
+    /// Makes everything durable that there is now, in steps: a request that comes meanwhile waits
+    /// for one of them. `Err`: the file system panicked.
     pub(crate) fn commit(&self) -> Result<(), ()> {
-        self.by_itself("making changes durable", true, FileSystem::sync)
+        let held = self.by_itself(COMMIT, true, |fs| Ok((fs.turn(), fs.steps())))?;
+        let Some((until, steps)) = held else {
+            return Ok(());
+        };
+        for _ in 0..steps {
+            if self.by_itself(COMMIT, true, |fs| fs.write_some(until))? != Some(true) {
+                break;
+            }
+            std::thread::sleep(STEP_PAUSE);
+        }
+        self.by_itself(COMMIT, true, |fs| fs.commit(until))
             .map(|_| ())
     }
 
@@ -166,7 +180,7 @@ impl Shared {
         &self,
         what: &str,
         settles: bool,
-        work: impl FnOnce(&mut Served) -> Result<T, Error>,
+        work: impl FnOnce(&mut Gathered) -> Result<T, Error>,
     ) -> Result<Option<T>, ()> {
         let mut inner = self.inner.lock().map_err(|_| ())?;
         if inner.read_only && !settles || inner.fs.is_none() {
@@ -314,7 +328,11 @@ mod tests {
     #[test]
     fn a_taken_file_system_refuses_every_request() {
         let (events, _) = std::sync::mpsc::channel();
-        let shared = Shared::new(Box::new(MemoryFs::new()), events, &MountOptions::default());
+        let shared = Shared::new(
+            Gathered::through(Box::new(MemoryFs::new())),
+            events,
+            &MountOptions::default(),
+        );
         assert!(shared.take().is_some());
         assert!(shared.take().is_none());
         let refused = shared.serve(Effect::Reads, |inner| inner.fs()?.statfs());
@@ -330,7 +348,11 @@ mod tests {
                 fall_back,
                 ..MountOptions::default()
             };
-            let shared = Shared::new(Box::new(MemoryFs::new()), events, &options);
+            let shared = Shared::new(
+                Gathered::through(Box::new(MemoryFs::new())),
+                events,
+                &options,
+            );
             let create = |name: &[u8]| {
                 shared.serve(Effect::Changes, |inner| {
                     let root = inner.fs()?.root();

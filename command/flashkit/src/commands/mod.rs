@@ -22,3 +22,4 @@ pub mod raw;
 pub mod replay;
 pub mod serve;
 pub mod soak;
+pub mod sync;

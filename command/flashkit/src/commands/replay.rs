@@ -1,12 +1,13 @@
 //! `flashkit replay`, and what `flashkit bench` shares with it.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flashkit_sim::{DEFAULT_PRESET, Preset};
-use flashkit_workload::{Line, Options, Phase, Report, replay_dir, replay_fs, trace};
+use flashkit_vfs::Counters;
+use flashkit_workload::{Line, Meter, Options, Phase, Report, replay_dir, replay_fs, trace};
 
 use crate::Outcome;
 use crate::failure::Usage;
@@ -157,13 +158,43 @@ fn over_directory(
 ) -> anyhow::Result<(Report, u64)> {
     options.fs = "dir".into();
     options.cold = how.cold;
+    let mut meter = None;
     if how.monitor {
         let chip = how.chip();
+        let counts = Monitored::start(&chip)?;
         options.chip = Some(chip.name.into());
-        options.meter = Some(Box::new(Monitored::start(&chip)?));
+        options.meter = Some(Box::new(counts.clone()));
+        meter = Some(counts);
     }
-    let replayed = replay_dir(dir, lines.iter().cloned(), options)?;
+    let mut replayed = replay_dir(dir, lines.iter().cloned(), options)?;
+    if let Some(meter) = meter {
+        let before = meter.cost();
+        // The sync at the end of a phase does not reach a mount of flashkit: what it has not
+        // written yet belongs to the last phase.
+        match flashkit_fuse::ask_for_sync(dir) {
+            Ok(()) => add(&mut replayed.report, meter.cost() - before),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+            Err(error) => return Err(error).context("sync"),
+        }
+        meter.check()?;
+    }
     Ok((replayed.report, replayed.verified_bytes))
+}
+
+/// Adds what was done at the end to the figures of the last phase, and to those of all.
+fn add(report: &mut Report, cost: Counters) {
+    for phase in report
+        .phases
+        .last_mut()
+        .into_iter()
+        .chain([&mut report.total])
+    {
+        phase.page_reads += cost.page_reads;
+        phase.spare_reads += cost.spare_reads;
+        phase.page_programs += cost.page_programs;
+        phase.block_erases += cost.block_erases;
+        phase.flash_us += cost.time_ns.div_ceil(1000);
+    }
 }
 
 /// Whether a directory has nothing in it but what mkfs.ext4 has put there.

@@ -210,6 +210,44 @@ fn a_mount_cleans_when_it_is_asked() {
     here.said(0, &["fsck", "flash.img"]);
 }
 
+/// What sync(1) does elsewhere.
+#[test]
+fn everything_is_durable_once_sync_has_returned() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "flash.img"]);
+    let mut mounted = here.mount(&["-o", "commit=0", "flash.img", "flash"]);
+    half_empty_blocks(&here.path("flash"), 0);
+    let long = |n: usize| {
+        (
+            here.path("flash").join(n.to_string()),
+            vec![n as u8; 30_000],
+        )
+    };
+    for n in 0..40 {
+        let (path, bytes) = long(n);
+        fs::write(&path, bytes).unwrap();
+        if n % 2 == 0 {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    here.said(0, &["sync", "flash"]);
+    mounted.child.kill().unwrap();
+    mounted.child.wait().unwrap();
+    umount(&here.path("flash"));
+    let mounted = here.mount(&["flash.img", "flash"]);
+    for n in 0..40 {
+        let (path, bytes) = long(n);
+        assert_eq!(path.exists(), n % 2 == 1, "{n}");
+        assert!(n % 2 == 0 || fs::read(path).unwrap() == bytes, "{n}");
+    }
+    let why = here.complaint(1, &["sync", "."]);
+    assert_eq!(why, ".: nothing is mounted there");
+    mounted.signal(Signal::SIGTERM);
+}
+
 /// Where the request means that free space goes to the disk below, nothing is asked.
 #[test]
 fn what_is_no_mount_of_flashkit_is_not_asked_to_clean() {
@@ -389,7 +427,7 @@ fn hard_links_go_in_and_out_and_survive() {
     alike(&point);
 
     // The mount is killed while links come and go: what was synced is there, and all is counted.
-    tool("sync", &[Path::new("-f"), &point]);
+    here.said(0, &["sync", "flash"]);
     fs::create_dir(point.join("more")).unwrap();
     for i in 0..200 {
         let name = point.join("more").join(format!("{i}"));
@@ -433,7 +471,7 @@ fn kill_a_mount(options: &[&str]) {
     let mounted = here.mount(options);
     let point = here.path("flash");
     tool("cp", &[Path::new("-a"), &theirs, &point.join("synced")]);
-    tool("sync", &[Path::new("-f"), &point]);
+    here.said(0, &["sync", "flash"]);
     tool("cp", &[Path::new("-a"), &theirs, &point.join("not")]);
     let Mounted { mut child, .. } = mounted;
     kill(

@@ -13,7 +13,7 @@
 //!
 //! [`FileSystem::takes_removals`]: flashkit_vfs::FileSystem::takes_removals
 
-use flashkit_vfs::{Error, FileKind, Ino, Result, Time};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, Result, Time};
 
 use super::Kept;
 
@@ -112,9 +112,10 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kept::tests::flash;
+    use crate::kept::tests::through;
+    use crate::testing::{faulty, flash};
     use flashkit_sim::{Faults, Rate};
-    use flashkit_vfs::{FileSystem, MemoryFs, NewInode};
+    use flashkit_vfs::{Measured, MemoryFs, NewInode};
 
     /// A file of so many bytes, that the kernel has looked up.
     fn file(kept: &mut Kept, name: &[u8], size: usize) -> Ino {
@@ -128,7 +129,7 @@ mod tests {
 
     /// Reads and programs of a removal that the kernel's forget follows at once, or other requests.
     fn cost(may_hold: bool, size: usize, forgets: bool) -> (u64, u64) {
-        let mut kept = Kept::new(flash(Faults::default()), may_hold);
+        let mut kept = through(flash("micron-20m"), may_hold);
         let (root, now) = (kept.root(), Time::default());
         let gone = file(&mut kept, b"gone", size);
         kept.sync().unwrap();
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_directory_an_open_file_and_one_with_two_names_do_not_wait() {
-        let mut kept = Kept::new(Box::new(MemoryFs::new()), true);
+        let mut kept = through(Box::new(MemoryFs::new()), true);
         let (root, now, new) = (kept.root(), Time::default(), NewInode::default());
         let dir = kept.mkdir(root, b"d", &new).unwrap().ino;
         kept.looked_up(dir);
@@ -187,7 +188,7 @@ mod tests {
             program_fail: Rate(100),
             ..Faults::default()
         };
-        let mut kept = Kept::new(flash(faults), true);
+        let mut kept = through(faulty("micron-20m", faults), true);
         let (root, now) = (kept.root(), Time::default());
         let kept_file = file(&mut kept, b"kept", 10);
         kept.fsync(kept_file).unwrap();
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn a_removal_that_fails_after_its_answer_is_told_by_the_next_fsync() {
         for forgets in [true, false] {
-            let mut kept = Kept::new(Box::new(MemoryFs::new()), true);
+            let mut kept = through(Box::new(MemoryFs::new()), true);
             let (root, now) = (kept.root(), Time::default());
             let gone = file(&mut kept, b"gone", 10);
             kept.unlink(root, b"gone", now).unwrap();

@@ -259,6 +259,10 @@ impl FileSystem for Lent {
         self.ask(|fs| fs.bytes_clean())
     }
 
+    fn takes_removals(&self) -> bool {
+        self.ask(|fs| fs.takes_removals())
+    }
+
     fn patrol(&mut self) -> Result<Patrol> {
         self.ask(|fs| fs.patrol())
     }

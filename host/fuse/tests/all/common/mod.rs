@@ -202,6 +202,9 @@ impl FileSystem for Counting {
         self.to_clean = self.to_clean.saturating_sub(1);
         Ok(self.to_clean > 0)
     }
+    fn takes_removals(&self) -> bool {
+        self.inner.takes_removals()
+    }
     fn unmount(&mut self) -> Result<()> {
         self.calls.unmounts.fetch_add(1, Ordering::SeqCst);
         self.inner.unmount()
