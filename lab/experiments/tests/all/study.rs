@@ -201,8 +201,9 @@ fn ext4_on_a_translation_layer() {
     synced.fsync = true;
     let bad = case("s/bad", System::Ext4Jftl, "D nothing\n");
     let summary = run(&[synced, bad.clone()], &folder, false).unwrap();
-    assert_eq!((summary.run, summary.failed), (2, 1));
-    let report = folder.load("s/ext4").unwrap().unwrap().report.unwrap();
+    let ended = folder.load("s/ext4").unwrap().unwrap();
+    assert_eq!((summary.run, summary.failed), (2, 1), "{:?}", ended.error);
+    let report = ended.report.unwrap();
     let [write, update, _] = &report.phases[..] else {
         panic!("{report:?}");
     };
