@@ -164,7 +164,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 92);
+        assert_eq!(seen, 121);
     }
 
     #[test]
