@@ -234,7 +234,8 @@ impl Gathered {
         files.filter(|ino| self.files.get(ino).is_some_and(|file| !file.is_nameless))
     }
 
-    /// Writes a piece of a file, if there is one. After an error it stays, and is tried again.
+    /// Writes a piece of a file, if there is one, and its times after the last. After an error it
+    /// stays, and is tried again.
     fn write_piece(&mut self, ino: Ino) -> Result<()> {
         let Some(file) = self.files.get(&ino) else {
             return Ok(());
@@ -243,8 +244,9 @@ impl Gathered {
             return Ok(());
         };
         let end = at + piece.len() as u64;
+        let (mtime, ctime) = (file.mtime, file.ctime);
         self.free = (self.free).saturating_sub(takes(self.page, piece.len(), 1));
-        let written = self.fs.write(ino, at, piece, file.mtime);
+        let written = self.fs.write(ino, at, piece, mtime);
         if written.is_err() {
             self.change(ino, |file| file.has_failed = true);
             return written;
@@ -257,25 +259,15 @@ impl Gathered {
             file.size = file.size.map(|size| size.max(end));
         });
         self.keep_less();
-        self.finish(ino)
-    }
-
-    /// Where nothing is held of a file any more: gives it its times.
-    fn finish(&mut self, ino: Ino) -> Result<()> {
-        let Some(file) = self.files.get(&ino).filter(|file| file.pieces.is_empty()) else {
+        if self.holds(ino) || ctime == mtime {
             return Ok(());
-        };
+        }
         let set = SetAttr {
-            mtime: Some(file.mtime),
-            now: file.ctime,
+            mtime: Some(mtime),
+            now: ctime,
             ..SetAttr::default()
         };
-        let is_late = file.ctime != file.mtime;
-        self.change(ino, |_| {});
-        match is_late {
-            true => self.fs.setattr(ino, &set).map(|_| ()),
-            false => Ok(()),
-        }
+        self.fs.setattr(ino, &set).map(|_| ())
     }
 
     /// Drops what has been kept longest, until all that is held and kept is not too much.

@@ -502,6 +502,28 @@ mod tests {
         assert_eq!((attr.mtime, attr.ctime, attr.nlink), (time(5), time(9), 1));
     }
 
+    /// What is kept of it is too much by then, and the file is not known any more.
+    #[test]
+    fn a_file_that_is_written_to_its_end_has_the_time_of_its_last_change() {
+        let mut fs = Gathered::new(flash("micron-20m"));
+        let file = files(&mut fs, 1)[0];
+        let time = |secs| Time { secs, nanos: 0 };
+        fs.open(file).unwrap();
+        for n in 0..17 {
+            fs.write(file, n << 16, &[1; 1 << 16], time(5)).unwrap();
+        }
+        let set = SetAttr {
+            mtime: Some(time(3)),
+            now: time(9),
+            ..SetAttr::default()
+        };
+        fs.setattr(file, &set).unwrap();
+        fs.release(file).unwrap();
+        assert_eq!((fs.bytes, fs.files.len()), (0, 0));
+        let attr = fs.getattr(file).unwrap();
+        assert_eq!((attr.mtime, attr.ctime), (time(3), time(9)));
+    }
+
     /// Zeros in between take room in a file system that has no holes.
     #[test]
     fn a_write_behind_the_end_goes_through() {
