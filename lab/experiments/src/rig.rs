@@ -4,10 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use flashkit_disk::{Disk, DiskFs};
 use flashkit_fuse::MountOptions;
+
+/// How often to unmount again what is busy, and after which pause.
+const UMOUNT_TRIES: u32 = 100;
+const UMOUNT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The disk, for FUSE and for its counters. It does nothing in idle time: figures must not depend
 /// on how idle the machine was.
@@ -169,9 +174,19 @@ impl<D: Disk + Send + 'static> Rig<D> {
         Ok(())
     }
 
-    /// Unmounts it, with everything written home.
+    /// Unmounts it, with everything written home. A process that another thread starts holds what
+    /// this one has open until it runs its program: the mount is busy for that moment.
     pub fn unmount(&mut self) -> Result<()> {
-        tool("umount", &[text(&self.point)?])?;
+        let at = text(&self.point)?;
+        let mut done = tool("umount", &[at]);
+        for _ in 0..UMOUNT_TRIES {
+            if done.is_ok() {
+                break;
+            }
+            std::thread::sleep(UMOUNT_PAUSE);
+            done = tool("umount", &[at]);
+        }
+        done?;
         self.mounted = false;
         Ok(())
     }
