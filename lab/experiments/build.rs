@@ -24,7 +24,6 @@ const GROUPS: [(&str, &[&str]); 13] = [
         "guest",
         &[
             "lab/guest/init.sh",
-            "lab/guest/mtd.sh",
             "host/flashmon/src",
             "lab/experiments/src/study/peer.sh",
         ],

@@ -32,7 +32,7 @@ for reads in new old; do
     diff -r /lib $point/tree || fail "the tree after a remount"
     # What is synced survives; what comes after need not.
     cp -a /lib/modules $point/synced
-    sync -f $point/synced
+    flashkit sync $point
     for i in $(seq 100); do echo "more $i" >$point/small/more$i; done
     kill -9 "$(pidof flashkit)"
     umount -l $point

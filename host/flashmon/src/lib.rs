@@ -202,11 +202,14 @@ impl Flashmon {
 
     /// Has the kernel count one kind of operations.
     fn count(&mut self, kind: Kind) -> Result<(), Error> {
-        let trigger = match kind {
-            Kind::BlockErase => format!("hist:keys=chip,block:size={}", self.blocks),
-            _ => format!("hist:keys=common_pid.execname:size={PROCESSES}"),
-        };
-        append(&self.event(kind).join("trigger"), &trigger)
+        let path = self.event(kind).join("trigger");
+        if kind == Kind::BlockErase {
+            append(&path, &format!("hist:keys=chip,block:size={}", self.blocks))?;
+        }
+        append(
+            &path,
+            &format!("hist:keys=common_pid.execname:size={PROCESSES}"),
+        )
     }
 
     fn event(&self, kind: Kind) -> PathBuf {
@@ -237,7 +240,7 @@ impl Flashmon {
     /// As [`Flashmon::counts`].
     pub fn erases(&self) -> Result<Erases, Error> {
         let path = self.event(Kind::BlockErase).join("hist");
-        let hist = text::hist(&read(&path)?);
+        let hist = text::hist(&read(&path)?, "chip");
         let mut chips: Vec<u64> = hist
             .entries
             .iter()
@@ -259,18 +262,15 @@ impl Flashmon {
         Ok(erases)
     }
 
-    /// Reads and programs by process, the busiest first. Erases are counted by block instead.
+    /// Operations by process, the busiest first.
     ///
     /// # Errors
     /// As [`Flashmon::counts`].
     pub fn processes(&self) -> Result<Vec<Process>, Error> {
         let mut found: BTreeMap<u32, Process> = BTreeMap::new();
         for kind in Kind::ALL {
-            if kind == Kind::BlockErase {
-                continue;
-            }
             let path = self.event(kind).join("hist");
-            for entry in text::hist(&read(&path)?).entries {
+            for entry in text::hist(&read(&path)?, "common_pid").entries {
                 let (name, pid) = entry
                     .process()
                     .ok_or_else(|| Error::unexpected(&path, "a process"))?;

@@ -71,10 +71,20 @@ impl Entry {
     }
 }
 
-/// Parses the text of a `hist` file. Lines look like `{ chip: 1, block: 2 } hitcount: 3`.
-pub fn hist(text: &str) -> Hist {
+/// Parses that histogram of a `hist` file whose first key is this. An event may have several, each
+/// below a line that tells its keys; entries look like `{ chip: 1, block: 2 } hitcount: 3`.
+pub fn hist(text: &str, first: &str) -> Hist {
     let mut hist = Hist::default();
+    let mut wanted = false;
     for line in text.lines() {
+        if let Some(trigger) = line.strip_prefix("# trigger info: hist:keys=") {
+            let keys = trigger.split([':', ' ']).next().unwrap_or("");
+            let key = keys.split([',', '.']).next();
+            wanted = key == Some(first);
+        }
+        if !wanted {
+            continue;
+        }
         if let Some(dropped) = line.trim().strip_prefix("Dropped:") {
             hist.dropped = dropped.trim().parse().unwrap_or(0);
         }
@@ -155,7 +165,7 @@ mod tests {
             { chip: 18446618180743806976, block:       1791 } hitcount:          1\n\
             { chip: 18446618180743806976, block:          0 } hitcount:          2\n\n\
             Totals:\n    Hits: 2050\n    Entries: 2048\n    Dropped: 3\n";
-        let hist = hist(text);
+        let hist = hist(text, "chip");
         assert_eq!(hist.dropped, 3);
         assert_eq!(hist.entries.len(), 2);
         assert_eq!(
@@ -168,12 +178,30 @@ mod tests {
 
     #[test]
     fn a_histogram_of_processes() {
-        let text = "{ common_pid: ubi_bgt0d       [       100] } hitcount:       2048\n\
+        let text = "# trigger info: hist:keys=common_pid.execname:vals=hitcount:size=2048 [active]\n\
+                    { common_pid: ubi_bgt0d       [       100] } hitcount:       2048\n\
                     { common_pid: a, b: [x]       [         7] } hitcount:          1\n";
-        let hist = hist(text);
+        let hist = hist(text, "common_pid");
         assert_eq!(hist.entries[0].process(), Some(("ubi_bgt0d".into(), 100)));
         assert_eq!(hist.entries[0].hits, 2048);
         assert_eq!(hist.entries[1].hits, 1);
+    }
+
+    #[test]
+    fn two_histograms_of_an_event_are_told_apart() {
+        let text = "# event histogram\n#\n# trigger info: hist:keys=chip,block:vals=hitcount\n#\n\n\
+            { chip: 9, block:       1791 } hitcount:          4\n\n\
+            Totals:\n    Hits: 7\n    Entries: 1\n    Dropped: 3\n\n\n\
+            # event histogram\n#\n# trigger info: hist:keys=common_pid.execname\n#\n\n\
+            { common_pid: sh              [         7] } hitcount:          7\n\n\
+            Totals:\n    Hits: 7\n    Entries: 1\n    Dropped: 0\n";
+        let blocks = hist(text, "chip");
+        assert_eq!((blocks.dropped, blocks.entries.len()), (3, 1));
+        assert_eq!(blocks.entries[0].number("block"), Some(1791));
+        let processes = hist(text, "common_pid");
+        assert_eq!((processes.dropped, processes.entries.len()), (0, 1));
+        assert_eq!(processes.entries[0].process(), Some(("sh".into(), 7)));
+        assert_eq!(hist(text, "block"), Hist::default());
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl Watch<'_> {
         for process in found.processes.iter().take(BUSIEST) {
             writeln!(
                 out,
-                "  {} ({}): {}, {}",
+                "  {} ({}): {}, {}, {}",
                 text::name(process.name.as_bytes()),
                 process.pid,
                 text::plural(
@@ -253,6 +253,7 @@ impl Watch<'_> {
                     process.counts.page_programs + process.counts.spare_programs,
                     "program"
                 ),
+                text::plural(process.counts.block_erases, "erase"),
             )?;
         }
         worn(&found.erases, out)?;

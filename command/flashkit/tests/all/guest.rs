@@ -557,6 +557,12 @@ fn a_monitor_in_a_guest() {
     let erases = end["erases"].as_array().unwrap();
     assert_eq!(erases.len(), 2048);
     assert!(erases.iter().all(|block| block[2] == 1));
+    // Who asked: but for the volume table, UBI's thread.
+    let of = |process: &Value| process["counts"]["block_erases"].as_u64().unwrap();
+    let processes = end["processes"].as_array().unwrap();
+    assert_eq!(processes.iter().map(of).sum::<u64>(), 2048);
+    assert_eq!(processes[0]["name"], "ubi_bgt0d");
+    assert_eq!(of(&processes[0]), 2046, "{processes:?}");
     let programs = end["all"]["page_programs"].as_u64().unwrap();
     assert!((2048..2200).contains(&programs), "{programs}");
     // The log has each operation.
