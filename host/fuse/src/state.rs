@@ -137,17 +137,17 @@ impl Shared {
     /// Makes everything durable that there is now, in steps: a request that comes meanwhile waits
     /// for one of them. `Err`: the file system panicked.
     pub(crate) fn commit(&self) -> Result<(), ()> {
-        let held = self.by_itself(COMMIT, true, |fs| Ok((fs.turn(), fs.steps())))?;
-        let Some((until, steps)) = held else {
+        let steps = self.by_itself(COMMIT, true, |fs| Ok(fs.begin_commit()))?;
+        let Some(steps) = steps else {
             return Ok(());
         };
         for _ in 0..steps {
-            if self.by_itself(COMMIT, true, |fs| fs.write_some(until))? != Some(true) {
+            if self.by_itself(COMMIT, true, Gathered::write_some)? != Some(true) {
                 break;
             }
             std::thread::sleep(STEP_PAUSE);
         }
-        self.by_itself(COMMIT, true, |fs| fs.commit(until))
+        self.by_itself(COMMIT, true, Gathered::end_commit)
             .map(|_| ())
     }
 

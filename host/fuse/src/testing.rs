@@ -7,6 +7,7 @@ use flashkit_vfs::any::{self, AnyNand};
 use flashkit_vfs::{FileSystem, Ino, NewInode};
 
 use crate::Served;
+use crate::gather::Gathered;
 
 /// FlashLight on a fresh chip.
 pub(crate) fn flash(chip: &str) -> Box<Served> {
@@ -20,6 +21,11 @@ pub(crate) fn faulty(chip: &str, faults: Faults) -> Box<Served> {
     let mut chip = FlashLight::format(chip, ram, 1, &New::default()).unwrap();
     chip.set_faults(faults).unwrap();
     Box::new(any::mount(AnyNand::new(chip), ram, Config::default()).unwrap())
+}
+
+/// Holds back 4 MiB, whatever machine this is.
+pub(crate) fn held(fs: Box<Served>) -> Gathered {
+    Gathered::with_max(fs, 4 << 20)
 }
 
 /// New files `f0`, `f1`, ... in the root.

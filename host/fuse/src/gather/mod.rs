@@ -14,10 +14,15 @@
 //!   ([`young`]); and when one is closed that was cut to nothing before;
 //! * before the file takes another's name, and before its holes are asked for or punched;
 //! * the oldest first, when it is more than a share of the machine's memory, or of one file more
-//!   than [`FILE_MAX`].
+//!   than [`FILE_MAX`]: so much has one request to wait for at most.
+//!
+//! A commit goes through each file once, from its start. What is written meanwhile to where it has
+//! been is of the next commit: so it ends, even with a file that is written on and on.
 
 mod pieces;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod young;
 
 use std::collections::{BTreeMap, HashMap};
@@ -30,9 +35,8 @@ use crate::Served;
 
 /// A longer write goes through.
 const WRITE_MAX: usize = 256 << 10;
-/// What is held of one file, and what is kept of it once it is written.
+/// What is held of one file, and the memory for what is kept of it once it is written.
 const FILE_MAX: usize = 1 << 20;
-const KEPT_PIECES_MAX: usize = 512;
 /// Files of which something is kept.
 const KEPT_FILES_MAX: usize = 4 << 10;
 /// Of the machine's memory one part in so many is for all that is held, within these bounds.
@@ -71,7 +75,7 @@ struct File {
     at: u64,
     /// Its place among files of which something is held.
     turn: u64,
-    /// In the file system, if that is known. It is while something is held.
+    /// In the file system, if that is known.
     size: Option<u64>,
     /// Of the file as it is shown, while something is held.
     mtime: Time,
@@ -113,6 +117,19 @@ impl File {
     }
 }
 
+/// Where a commit is.
+#[derive(Default)]
+struct Commit {
+    /// Files with turns before this are due.
+    until: u64,
+    /// The file it is in.
+    file: Option<Ino>,
+    /// What is before has been written.
+    at: u64,
+    /// Where the file's last piece ended when it began with it.
+    end: u64,
+}
+
 /// A file system whose writes are held back.
 pub(crate) struct Gathered {
     fs: Box<Served>,
@@ -120,12 +137,13 @@ pub(crate) struct Gathered {
     /// Those of which something is held, by their turns: the oldest first.
     turns: BTreeMap<u64, Ino>,
     turn_next: u64,
+    commit: Commit,
     /// Of all files.
     bytes: usize,
     pieces: usize,
-    /// Files of which something is kept, by their turns, and bytes of all of these.
+    /// Files of which something is kept, by their turns, and the memory that takes.
     kept_turns: BTreeMap<u64, Ino>,
-    kept_bytes: usize,
+    kept_memory: usize,
     young: Young,
     /// What was looked up last and what there was, if no name has changed since.
     looked_up: Option<(Ino, Vec<u8>, Option<Attr>)>,
@@ -163,16 +181,17 @@ impl Gathered {
         Gathered::with_max(fs, 0)
     }
 
-    fn with_max(fs: Box<Served>, bytes_max: usize) -> Gathered {
+    pub(crate) fn with_max(fs: Box<Served>, bytes_max: usize) -> Gathered {
         Gathered {
             fs,
             files: HashMap::new(),
             turns: BTreeMap::new(),
             turn_next: 0,
+            commit: Commit::default(),
             bytes: 0,
             pieces: 0,
             kept_turns: BTreeMap::new(),
-            kept_bytes: 0,
+            kept_memory: 0,
             young: Young::default(),
             looked_up: None,
             created: None,
@@ -183,43 +202,88 @@ impl Gathered {
         }
     }
 
-    /// What is held now has turns before this.
-    pub(crate) fn turn(&self) -> u64 {
-        self.turn_next
-    }
-
-    /// Steps at most to write what is held now.
-    pub(crate) fn steps(&self) -> usize {
+    /// Begins a commit of all that is held now: in so many steps at most that is written.
+    pub(crate) fn begin_commit(&mut self) -> usize {
+        self.commit = Commit {
+            until: self.turn_next,
+            ..Commit::default()
+        };
         self.bytes / STEP_BYTES + self.pieces / STEP_PIECES + 1
     }
 
-    /// A step of a commit: writes some of what has been held longest, of turns before `until`.
-    /// Whether there is more of that.
-    pub(crate) fn write_some(&mut self, until: u64) -> Result<bool> {
+    /// A step of the commit: writes some of what is due, what has been held longest first. Whether
+    /// there is more of that.
+    pub(crate) fn write_some(&mut self) -> Result<bool> {
         let (bytes, pieces) = (self.bytes, self.pieces);
         loop {
-            let next = self.named_before(until).next();
+            let next = self.named_before(self.commit.until).next();
             let Some(ino) = next else {
                 return Ok(false);
             };
             if bytes - self.bytes >= STEP_BYTES || pieces - self.pieces >= STEP_PIECES {
                 return Ok(true);
             }
-            self.write_piece(ino)?;
+            self.commit_some(ino)?;
         }
     }
 
-    /// Makes everything durable that was held when a commit began.
-    pub(crate) fn commit(&mut self, until: u64) -> Result<()> {
-        let written = self.write_held(until);
+    /// Ends the commit: what is due is durable then. The first error is returned, after all files
+    /// have been tried.
+    pub(crate) fn end_commit(&mut self) -> Result<()> {
+        let until = self.commit.until;
+        let files: Vec<Ino> = self.named_before(until).collect();
+        let mut written = Ok(());
+        for ino in files {
+            let mut done = Ok(());
+            while done.is_ok() && self.turn_of(ino).is_some_and(|turn| turn < until) {
+                done = self.commit_some(ino);
+            }
+            written = written.and(done);
+        }
         self.young.committed();
         self.fs.sync().and(written)
     }
 
-    /// Writes what is held, of turns before `until`. The first error is returned, after all files
-    /// have been tried.
-    fn write_held(&mut self, until: u64) -> Result<()> {
-        let files: Vec<Ino> = self.named_before(until).collect();
+    /// Goes on with the commit in a file: writes the next piece, or is through. What is held of it
+    /// then was written since, and takes a new turn.
+    fn commit_some(&mut self, ino: Ino) -> Result<()> {
+        let held = self.files.get_mut(&ino);
+        let Some(file) = held.filter(|file| !file.pieces.is_empty()) else {
+            return Ok(());
+        };
+        if self.commit.file != Some(ino) {
+            self.commit.file = Some(ino);
+            (self.commit.at, self.commit.end) = (0, file.pieces.end());
+        }
+        match file.pieces.behind(self.commit.at) {
+            Some(at) if at < self.commit.end => {
+                let written = self.write_piece(ino, at);
+                if written.is_err() {
+                    self.commit.file = None;
+                }
+                self.commit.at = written?;
+                Ok(())
+            }
+            _ => {
+                self.turns.remove(&file.turn);
+                file.turn = self.turn_next;
+                let times = (file.mtime, file.ctime);
+                self.turns.insert(file.turn, ino);
+                self.turn_next += 1;
+                self.set_times(ino, times)
+            }
+        }
+    }
+
+    /// The turn of a file of which something is held.
+    fn turn_of(&self, ino: Ino) -> Option<u64> {
+        let file = self.files.get(&ino)?;
+        (!file.pieces.is_empty()).then_some(file.turn)
+    }
+
+    /// Writes all that is held. The first error is returned, after all files have been tried.
+    fn write_held(&mut self) -> Result<()> {
+        let files: Vec<Ino> = self.named_before(u64::MAX).collect();
         let mut written = Ok(());
         for ino in files {
             written = written.and(self.write_file(ino));
@@ -234,22 +298,19 @@ impl Gathered {
         files.filter(|ino| self.files.get(ino).is_some_and(|file| !file.is_nameless))
     }
 
-    /// Writes a piece of a file, if there is one, and its times after the last. After an error it
-    /// stays, and is tried again.
-    fn write_piece(&mut self, ino: Ino) -> Result<()> {
-        let Some(file) = self.files.get(&ino) else {
-            return Ok(());
-        };
-        let Some((at, piece)) = file.pieces.next(file.at) else {
-            return Ok(());
+    /// Writes the piece of a file that begins there, and the file's times after the last: where the
+    /// piece ends. After an error it stays, and is tried again.
+    fn write_piece(&mut self, ino: Ino, at: u64) -> Result<u64> {
+        let held = self.files.get(&ino);
+        let Some((file, piece)) = held.and_then(|file| Some((file, file.pieces.get(at)?))) else {
+            return Ok(at);
         };
         let end = at + piece.len() as u64;
-        let (mtime, ctime) = (file.mtime, file.ctime);
+        let times = (file.mtime, file.ctime);
         self.free = (self.free).saturating_sub(takes(self.page, piece.len(), 1));
-        let written = self.fs.write(ino, at, piece, mtime);
-        if written.is_err() {
+        if let Err(error) = self.fs.write(ino, at, piece, times.0) {
             self.change(ino, |file| file.has_failed = true);
-            return written;
+            return Err(error);
         }
         self.change(ino, |file| {
             file.has_failed = false;
@@ -259,7 +320,15 @@ impl Gathered {
             file.size = file.size.map(|size| size.max(end));
         });
         self.keep_less();
-        if self.holds(ino) || ctime == mtime {
+        match self.holds(ino) {
+            true => Ok(end),
+            false => self.set_times(ino, times).map(|()| end),
+        }
+    }
+
+    /// Sets a file's times, where those of the last write are not all.
+    fn set_times(&mut self, ino: Ino, (mtime, ctime): (Time, Time)) -> Result<()> {
+        if mtime == ctime {
             return Ok(());
         }
         let set = SetAttr {
@@ -272,7 +341,7 @@ impl Gathered {
 
     /// Drops what has been kept longest, until all that is held and kept is not too much.
     fn keep_less(&mut self) {
-        while self.bytes + self.kept_bytes > self.bytes_max
+        while self.bytes + self.kept_memory > self.bytes_max
             || self.kept_turns.len() > KEPT_FILES_MAX
         {
             let Some(&oldest) = self.kept_turns.values().next() else {
@@ -287,12 +356,12 @@ impl Gathered {
     fn change(&mut self, ino: Ino, work: impl FnOnce(&mut File)) {
         let file = self.files.entry(ino).or_default();
         let (bytes, pieces) = (file.pieces.bytes(), file.pieces.count());
-        let kept = file.kept.bytes();
+        let kept = file.kept.memory();
         work(file);
-        if file.kept.bytes() > FILE_MAX || file.kept.count() > KEPT_PIECES_MAX {
+        if file.kept.memory() > FILE_MAX {
             file.kept = Pieces::default();
         }
-        self.kept_bytes = self.kept_bytes + file.kept.bytes() - kept;
+        self.kept_memory = self.kept_memory + file.kept.memory() - kept;
         match (kept == 0, file.kept.is_empty()) {
             (true, false) => {
                 file.kept_turn = self.turn_next;
@@ -334,10 +403,27 @@ impl Gathered {
 
     /// Writes all that is held of a file.
     fn write_file(&mut self, ino: Ino) -> Result<()> {
-        while self.holds(ino) {
-            self.write_piece(ino)?;
+        while let Some(at) = self.next_piece(ino) {
+            self.write_piece(ino, at)?;
         }
         Ok(())
+    }
+
+    /// Where the piece of a file begins that is written next.
+    fn next_piece(&self, ino: Ino) -> Option<u64> {
+        let file = self.files.get(&ino)?;
+        file.pieces.next(file.at)
+    }
+
+    /// Writes what is held of a part of a file, to its last piece's end.
+    fn write_part(&mut self, ino: Ino, offset: u64, end: u64) -> Result<()> {
+        loop {
+            let file = self.files.get(&ino);
+            match file.and_then(|file| file.pieces.behind(offset)) {
+                Some(at) if at < end => self.write_piece(ino, at)?,
+                _ => return Ok(()),
+            };
+        }
     }
 
     fn holds(&self, ino: Ino) -> bool {
@@ -390,7 +476,8 @@ impl Gathered {
             let Some(&oldest) = self.turns.values().find(is_sound) else {
                 return false;
             };
-            if self.write_piece(oldest).is_ok() {
+            let at = self.next_piece(oldest).unwrap_or(0);
+            if self.write_piece(oldest, at).is_ok() {
                 return true;
             }
         }
@@ -425,7 +512,8 @@ impl Gathered {
         }
         let held = |this: &Self| this.files.get(&ino).map_or(0, |file| file.pieces.bytes());
         while held(self) + data.len() > FILE_MAX {
-            self.write_piece(ino)?;
+            let at = self.next_piece(ino).unwrap_or(0);
+            self.write_piece(ino, at)?;
         }
         while self.bytes + data.len() > self.bytes_max || self.pieces + pieces > PIECES_MAX {
             if !self.write_oldest() {
@@ -501,10 +589,16 @@ impl Gathered {
         buf: &mut [u8],
         read: impl FnOnce(&mut Served, &mut [u8]) -> Result<usize>,
     ) -> Result<usize> {
-        let file = self.files.get(&ino);
-        let Some((file, size)) = file.and_then(|file| Some((file, file.size?))) else {
+        let some = self.files.get_mut(&ino);
+        let some = some.filter(|file| !file.pieces.is_empty() || !file.kept.is_empty());
+        let Some(file) = some else {
             return read(&mut *self.fs, buf);
         };
+        let size = match file.size {
+            Some(size) => size,
+            None => self.fs.getattr(ino)?.size,
+        };
+        file.size = Some(size);
         let left = size.max(file.pieces.end()).saturating_sub(offset);
         let len = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let buf = &mut buf[..len];
@@ -522,265 +616,4 @@ impl Gathered {
 /// What so many bytes may take in so many pieces.
 fn takes(page: u64, bytes: usize, pieces: usize) -> u64 {
     bytes as u64 + pieces as u64 * PAGES_BESIDE * page
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{files, flash};
-    use flashkit_sim::Rng;
-    use flashkit_vfs::{Error, FileSystem, Measured, MemoryFs, NewInode};
-
-    /// What is counted, and in which order, is what there is.
-    pub(super) fn check(fs: &Gathered) {
-        let all = |of: fn(&File) -> usize| fs.files.values().map(of).sum::<usize>();
-        assert_eq!(fs.bytes, all(|file| file.pieces.bytes()));
-        assert_eq!(fs.pieces, all(|file| file.pieces.count()));
-        assert_eq!(fs.kept_bytes, all(|file| file.kept.bytes()));
-        assert!(fs.bytes + fs.kept_bytes <= fs.bytes_max);
-        for (turn, ino) in &fs.turns {
-            assert!(fs.holds(*ino) && fs.files[ino].turn == *turn);
-        }
-        for (turn, ino) in &fs.kept_turns {
-            let file = &fs.files[ino];
-            assert!(!file.kept.is_empty() && file.kept_turn == *turn);
-        }
-        let held = all(|file| usize::from(!file.pieces.is_empty()));
-        let kept = all(|file| usize::from(!file.kept.is_empty()));
-        assert_eq!((fs.turns.len(), fs.kept_turns.len()), (held, kept));
-    }
-
-    /// Programs for logs that grow in turn by 100 bytes, until all is durable.
-    fn logs(fs: &mut dyn Measured, count: u32) -> u64 {
-        let files = files(fs, count);
-        let before = fs.cost().page_programs;
-        for i in 0..2_000 {
-            let file = files[i % files.len()];
-            let at = (i / files.len() * 100) as u64;
-            fs.write(file, at, &[i as u8; 100], Time::now()).unwrap();
-        }
-        fs.sync().unwrap();
-        fs.cost().page_programs - before
-    }
-
-    #[test]
-    fn logs_that_grow_in_turn_are_programmed_once() {
-        let costs = [1, 2, 4, 16].map(|count| {
-            let through = logs(&mut *flash("micron-20m"), count);
-            let gathered = logs(&mut Gathered::new(flash("micron-20m")), count);
-            (count, through, gathered)
-        });
-        // 200,000 bytes are 98 pages.
-        let pinned = [
-            (1, 272, 105),
-            (2, 208, 105),
-            (4, 2236, 108),
-            (16, 2245, 122),
-        ];
-        assert_eq!(
-            costs, pinned,
-            "files, programs of writes that go through, and gathered"
-        );
-    }
-
-    /// What has been taken has room, however the volume is filled: every byte is there in the end.
-    #[test]
-    fn nothing_is_taken_that_a_full_volume_has_no_room_for() {
-        for seed in 0..6 {
-            let mut rng = Rng::new(seed);
-            let mut fs = Gathered::new(flash("micron-20m"));
-            let files = files(&mut fs, 1 + 20 * (seed as u32 % 3));
-            let mut held = vec![Vec::new(); files.len()];
-            let (root, now) = (fs.root(), Time::default());
-            let mut refused = 0;
-            for i in 0..400_000u64 {
-                let which = rng.below(files.len() as u64) as usize;
-                let len = [100, 3_000, 16_000, 200_000][rng.below(4) as usize];
-                let data = vec![i as u8; 1 + rng.below(len) as usize];
-                let end = held[which].len() as u64;
-                match fs.write(files[which], end, &data, now) {
-                    Ok(()) => held[which].extend_from_slice(&data),
-                    Err(Error::NoSpace) => {
-                        refused += 1;
-                        // A part of it may be there.
-                        let there = fs.getattr(files[which]).unwrap().size;
-                        held[which].extend_from_slice(&data[..(there - end) as usize]);
-                    }
-                    Err(error) => panic!("seed {seed}: {error}"),
-                }
-                if rng.one_in(500) {
-                    let name = format!("more {i}").into_bytes();
-                    let _ = fs.create(root, &name, &NewInode::default());
-                }
-                if refused > 40 {
-                    break;
-                }
-            }
-            assert!(refused > 40, "seed {seed}");
-            let synced = fs.sync();
-            assert!(matches!(synced, Ok(()) | Err(Error::NoSpace)), "{synced:?}");
-            assert_eq!((fs.bytes, fs.pieces), (0, 0), "seed {seed}");
-            for (file, held) in files.iter().zip(&held) {
-                let mut read = vec![0; held.len() + 1];
-                assert_eq!(fs.read(*file, 0, &mut read), Ok(held.len()), "seed {seed}");
-                assert!(read[..held.len()] == held[..], "seed {seed}");
-            }
-        }
-    }
-
-    /// What a program may do to a file.
-    #[derive(Clone, Copy)]
-    enum Change {
-        Write,
-        Cut,
-        SetTime,
-        SetMode,
-        Punch,
-    }
-
-    fn change(fs: &mut dyn FileSystem, ino: Ino, what: Change, at: (u64, u64), step: u32) {
-        let (offset, len) = at;
-        let time = |secs| Time { secs, nanos: 0 };
-        let now = time(step.into());
-        let set = SetAttr {
-            now,
-            ..SetAttr::default()
-        };
-        let set = match what {
-            Change::Write => {
-                let data = vec![step as u8; len as usize];
-                return fs.write(ino, offset, &data, now).unwrap();
-            }
-            Change::Punch => return fs.punch_hole(ino, offset, len, now).unwrap(),
-            Change::Cut => SetAttr {
-                size: Some(offset),
-                ..set
-            },
-            Change::SetTime => SetAttr {
-                mtime: Some(time(3)),
-                ..set
-            },
-            Change::SetMode => SetAttr {
-                mode: Some(0o600),
-                ..set
-            },
-        };
-        fs.setattr(ino, &set).unwrap();
-    }
-
-    fn content(fs: &mut dyn FileSystem, ino: Ino, offset: u64, len: u64) -> Vec<u8> {
-        let mut bytes = vec![1; len as usize];
-        let there = fs.read(ino, offset, &mut bytes).unwrap();
-        bytes.truncate(there);
-        bytes
-    }
-
-    /// Against a file system that holds nothing back: the same calls have the same answers, and
-    /// what a sync leaves is the same.
-    #[test]
-    fn a_program_sees_no_difference() {
-        use Change::{Cut, Punch, SetMode, SetTime, Write};
-        const CHANGES: [Change; 9] = [
-            Write, Write, Write, Write, Write, Cut, SetTime, SetMode, Punch,
-        ];
-        for seed in 0..30 {
-            let mut rng = Rng::new(seed);
-            let mut held = Gathered::with_max(flash("micron-20m"), 200_000);
-            let mut plain = MemoryFs::new();
-            let inos = files(&mut held, 6);
-            let twins = files(&mut plain, 6);
-            for step in 0..400u32 {
-                let which = rng.below(6) as usize;
-                let (ino, twin) = (inos[which], twins[which]);
-                let offset = rng.below(300_000);
-                let longest = [20, 5_000, 90_000][rng.below(3) as usize];
-                let len = 1 + rng.below(longest);
-                match rng.below(12) {
-                    0 => held.fsync(ino).unwrap(),
-                    1 => while held.write_some(u64::MAX).unwrap() {},
-                    2 => {
-                        let read = content(&mut held, ino, offset, len);
-                        let expected = content(&mut plain, twin, offset, len);
-                        assert!(read == expected, "seed {seed}, step {step}");
-                    }
-                    n => {
-                        let what = CHANGES[n as usize - 3];
-                        change(&mut held, ino, what, (offset, len), step);
-                        change(&mut plain, twin, what, (offset, len), step);
-                    }
-                }
-                let shown = |attr: Attr| (attr.size, attr.mtime, attr.ctime, attr.mode);
-                let is = shown(held.getattr(ino).unwrap());
-                let expected = shown(plain.getattr(twin).unwrap());
-                assert_eq!(is, expected, "seed {seed}, step {step}");
-                check(&held);
-            }
-            held.sync().unwrap();
-            assert_eq!((held.bytes, held.pieces), (0, 0), "seed {seed}");
-            for (ino, twin) in inos.into_iter().zip(twins) {
-                let is = held.fs.getattr(ino).unwrap();
-                let expected = plain.getattr(twin).unwrap();
-                let times = |attr: Attr| (attr.size, attr.mtime, attr.ctime);
-                assert_eq!(times(is), times(expected), "seed {seed}");
-                let read = content(&mut *held.fs, ino, 0, is.size);
-                assert!(read == content(&mut plain, twin, 0, is.size), "seed {seed}");
-            }
-        }
-    }
-
-    /// Programs for files of so many bytes that are closed, and for those that are removed then.
-    fn lives(bytes: usize, removed: bool) -> u64 {
-        let mut fs = Gathered::new(flash("micron-20m"));
-        let (root, now, new) = (fs.root(), Time::default(), NewInode::default());
-        let before = fs.cost().page_programs;
-        for n in 0..20 {
-            let name = format!("f{n}").into_bytes();
-            let file = fs.create(root, &name, &new).unwrap().ino;
-            fs.open(file).unwrap();
-            fs.write(file, 0, &vec![1; bytes], now).unwrap();
-            fs.release(file).unwrap();
-            if removed && n > 0 {
-                fs.unlink(root, format!("f{}", n - 1).as_bytes(), now)
-                    .unwrap();
-            }
-        }
-        fs.sync().unwrap();
-        check(&fs);
-        fs.cost().page_programs - before
-    }
-
-    #[test]
-    fn what_is_removed_soon_is_not_written() {
-        let costs =
-            [4_000, 20_000, 200_000].map(|bytes| (bytes, lives(bytes, false), lives(bytes, true)));
-        let pinned = [(4_000, 71, 75), (20_000, 211, 68), (200_000, 1979, 421)];
-        assert_eq!(
-            costs, pinned,
-            "bytes, programs of 20 files, and if 19 of them are removed"
-        );
-    }
-
-    /// What the chip does to one file is told to those who sync it, and to nobody else.
-    #[test]
-    fn a_file_that_cannot_be_written_is_in_nobodys_way() {
-        let mut fs = Gathered::with_max(flash("micron-20m"), 300_000);
-        let [bad, good] = files(&mut fs, 2)[..] else {
-            panic!()
-        };
-        let (root, now) = (fs.root(), Time::default());
-        fs.write(bad, 0, &[1; 100], now).unwrap();
-        // As if its inode were damaged.
-        let gone = fs.fs.unlink(root, b"f0", now);
-        assert_eq!(gone, Ok(()));
-        for n in 0..200 {
-            fs.write(good, n * 16_384, &[2; 16_384], now).unwrap();
-        }
-        assert!(fs.bytes <= 300_000);
-        fs.fsync(good).unwrap();
-        assert_eq!(fs.sync(), Err(Error::NotFound), "of the bad one");
-        assert!(fs.holds(bad));
-        fs.setattr(bad, &SetAttr::default()).unwrap_err();
-        fs.drop_file(bad);
-        assert_eq!(fs.sync(), Ok(()));
-    }
 }

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 /// so two pieces share a page only if there is a gap between them.
 pub(super) const CHUNK: u64 = 64 << 10;
 
+/// What a piece takes beside its bytes: its place among the others, and what memory is given out
+/// in.
+const PIECE_MEMORY: usize = 96;
+
 /// Pieces of a file, by their offsets. They do not overlap, and none touches another of its chunk.
 #[derive(Default)]
 pub(super) struct Pieces {
@@ -33,11 +37,29 @@ impl Pieces {
         last.map_or(0, |(at, piece)| at + piece.len() as u64)
     }
 
-    /// The first piece at or behind an offset, or the very first.
-    pub(super) fn next(&self, offset: u64) -> Option<(u64, &[u8])> {
+    /// Bytes of memory, about.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes + self.pieces.len() * PIECE_MEMORY
+    }
+
+    /// The piece that begins there.
+    pub(super) fn get(&self, at: u64) -> Option<&[u8]> {
+        self.pieces.get(&at).map(Vec::as_slice)
+    }
+
+    /// Where the first piece begins that begins at or behind an offset, or the very first.
+    pub(super) fn next(&self, offset: u64) -> Option<u64> {
         let behind = self.pieces.range(offset..).next();
-        let (at, piece) = behind.or_else(|| self.pieces.first_key_value())?;
-        Some((*at, piece))
+        let (at, _) = behind.or_else(|| self.pieces.first_key_value())?;
+        Some(*at)
+    }
+
+    /// Where the first piece begins that ends behind an offset.
+    pub(super) fn behind(&self, offset: u64) -> Option<u64> {
+        let before = self.pieces.range(..offset).next_back();
+        let around = before.filter(|(at, piece)| *at + piece.len() as u64 > offset);
+        let (at, _) = around.or_else(|| self.pieces.range(offset..).next())?;
+        Some(*at)
     }
 
     /// Where the piece ends that holds the byte at an offset, if one does.
@@ -147,10 +169,9 @@ mod tests {
                         held[offset..].fill(None);
                     }
                     1 => {
-                        if let Some((at, piece)) = pieces.next(offset as u64) {
-                            let (first, last) = (at as usize, at as usize + piece.len());
-                            held[first..last].fill(None);
-                            pieces.remove(at);
+                        if let Some(at) = pieces.next(offset as u64) {
+                            let first = at as usize;
+                            held[first..first + pieces.remove(at).len()].fill(None);
                         }
                     }
                     _ => {
@@ -170,6 +191,21 @@ mod tests {
                     held[range].iter().all(Option::is_some),
                     "seed {seed}"
                 );
+                let first = held[offset..].iter().position(Option::is_some);
+                let behind = pieces.behind(offset as u64);
+                assert_eq!(
+                    behind.is_some(),
+                    first.is_some(),
+                    "seed {seed}, step {step}"
+                );
+                if let (Some(at), Some(first)) = (behind, first) {
+                    let all = pieces.get(at).unwrap().len();
+                    let piece = at as usize..at as usize + all;
+                    assert!(
+                        piece.contains(&(offset + first)),
+                        "seed {seed}, step {step}"
+                    );
+                }
                 if step % 20 > 0 {
                     continue;
                 }
@@ -193,7 +229,9 @@ mod tests {
         assert_eq!((pieces.count(), pieces.bytes()), (1, 400));
         pieces.put(CHUNK - 10, &[2; 20]);
         assert_eq!((pieces.count(), pieces.end()), (3, CHUNK + 10));
-        assert_eq!(pieces.next(1), Some((CHUNK - 10, &[2; 10][..])));
-        assert_eq!(pieces.next(CHUNK + 1), Some((0, &[1; 400][..])));
+        assert_eq!(pieces.next(1), Some(CHUNK - 10));
+        assert_eq!(pieces.next(CHUNK + 1), Some(0));
+        assert_eq!(pieces.get(0), Some(&[1; 400][..]));
+        assert_eq!(pieces.get(1), None);
     }
 }

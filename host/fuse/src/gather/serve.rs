@@ -208,14 +208,23 @@ impl FileSystem for Gathered {
         if self.hold(ino, offset, data, now)? {
             return Ok(());
         }
-        self.write_file(ino)?;
+        let end = offset.saturating_add(data.len() as u64);
+        self.write_part(ino, offset, end)?;
         self.yield_to(data.len());
         let written = self.fs.write(ino, offset, data, now);
-        let end = offset.saturating_add(data.len() as u64);
+        // Of one that failed a part may be there.
+        let there = match written {
+            Ok(()) => None,
+            Err(_) => self.fs.getattr(ino).ok(),
+        };
         self.change(ino, |file| {
-            let grown = file.size.map(|size| size.max(end));
-            file.size = grown.filter(|_| written.is_ok());
             file.kept = Pieces::default();
+            if written.is_ok() {
+                file.size = file.size.map(|size| size.max(end));
+                (file.mtime, file.ctime) = (now, now);
+            } else {
+                file.size = there.map(|attr| attr.size);
+            }
         });
         written
     }
@@ -294,7 +303,9 @@ impl FileSystem for Gathered {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.commit(u64::MAX)
+        let written = self.write_held();
+        self.young.committed();
+        self.fs.sync().and(written)
     }
 
     fn gc(&mut self, pages: u32) -> Result<bool> {
@@ -318,7 +329,7 @@ impl FileSystem for Gathered {
     }
 
     fn unmount(&mut self) -> Result<()> {
-        let written = self.write_held(u64::MAX);
+        let written = self.write_held();
         self.fs.unmount().and(written)
     }
 }
@@ -352,13 +363,13 @@ impl Measured for Gathered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{faulty, files, flash};
+    use crate::testing::{faulty, files, flash, held};
     use flashkit_sim::{Faults, Rate, Rng};
     use flashkit_vfs::MemoryFs;
 
     #[test]
     fn what_is_held_is_seen_and_is_there_before_it_matters() {
-        let mut fs = Gathered::new(Box::new(MemoryFs::new()));
+        let mut fs = held(Box::new(MemoryFs::new()));
         let file = files(&mut fs, 2)[0];
         let (root, now) = (fs.root(), Time { secs: 7, nanos: 0 });
         fs.write(file, 0, b"some bytes", now).unwrap();
@@ -390,7 +401,7 @@ mod tests {
     /// Of a file without a name nothing may be left: its number may be another's.
     #[test]
     fn what_is_held_of_a_file_ends_with_its_last_user() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let file = files(&mut fs, 1)[0];
         let (root, now) = (fs.root(), Time::default());
         for _ in 0..2 {
@@ -398,8 +409,9 @@ mod tests {
         }
         fs.write(file, 0, &[1; 30_000], now).unwrap();
         fs.unlink(root, b"f0", now).unwrap();
+        fs.begin_commit();
         assert_eq!(
-            fs.write_some(u64::MAX),
+            fs.write_some(),
             Ok(false),
             "nobody will find it after a crash"
         );
@@ -415,7 +427,7 @@ mod tests {
     /// for the moment in which it is written.
     #[test]
     fn what_was_cut_to_nothing_is_written_when_it_is_closed() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let file = files(&mut fs, 1)[0];
         let now = Time::default();
         fs.open(file).unwrap();
@@ -437,7 +449,7 @@ mod tests {
     /// The kernel forgets closed files when memory is short. What they hold has no other number.
     #[test]
     fn what_is_held_of_a_forgotten_file_is_written() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let (file, now) = (files(&mut fs, 1)[0], Time::default());
         fs.write(file, 0, &[1; 100], now).unwrap();
         fs.forget(file);
@@ -449,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_rename_onto_itself_takes_no_name() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let file = files(&mut fs, 1)[0];
         let (root, now) = (fs.root(), Time::default());
         fs.link(file, root, b"other", now).unwrap();
@@ -470,7 +482,7 @@ mod tests {
     #[test]
     fn what_is_written_to_a_file_without_a_name_ends_with_it() {
         for is_replaced in [false, true] {
-            let mut fs = Gathered::new(flash("micron-20m"));
+            let mut fs = held(flash("micron-20m"));
             let file = files(&mut fs, 2)[0];
             let (root, now) = (fs.root(), Time::default());
             fs.open(file).unwrap();
@@ -488,7 +500,7 @@ mod tests {
 
     #[test]
     fn a_name_that_changes_is_a_change_of_the_file() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let file = files(&mut fs, 1)[0];
         let root = fs.root();
         let time = |secs| Time { secs, nanos: 0 };
@@ -505,11 +517,11 @@ mod tests {
     /// What is kept of it is too much by then, and the file is not known any more.
     #[test]
     fn a_file_that_is_written_to_its_end_has_the_time_of_its_last_change() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let file = files(&mut fs, 1)[0];
         let time = |secs| Time { secs, nanos: 0 };
         fs.open(file).unwrap();
-        for n in 0..17 {
+        for n in 0..16 {
             fs.write(file, n << 16, &[1; 1 << 16], time(5)).unwrap();
         }
         let set = SetAttr {
@@ -527,12 +539,28 @@ mod tests {
     /// Zeros in between take room in a file system that has no holes.
     #[test]
     fn a_write_behind_the_end_goes_through() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let (file, now) = (files(&mut fs, 1)[0], Time::default());
         fs.write(file, 10, &[1; 10], now).unwrap();
         assert!(!fs.holds(file));
         fs.write(file, 20, &[1; 10], now).unwrap();
         assert!(fs.holds(file));
+        // What is held stays so, but for what is in its way.
+        fs.write(file, 1_000, &[2; 10], now).unwrap();
+        assert_eq!((fs.bytes, fs.fs.getattr(file).unwrap().size), (10, 1_010));
+        let mut read = [9; 2_000];
+        assert_eq!(fs.read(file, 0, &mut read), Ok(1_010));
+        assert!(read[10..30] == [1; 20] && read[30..1_000] == [0; 970]);
+        assert_eq!(read[1_000..1_010], [2; 10]);
+        fs.write(file, 25, &vec![3; 1 << 19], now).unwrap();
+        assert_eq!(fs.bytes, 0);
+        assert_eq!(fs.read(file, 0, &mut read), Ok(2_000));
+        assert!(read[20..25] == [1; 5] && read[25..] == [3; 1_975]);
+        let set = SetAttr {
+            size: Some(30),
+            ..SetAttr::default()
+        };
+        fs.setattr(file, &set).unwrap();
         fs.open(file).unwrap();
         let far = fs.write(file, u64::MAX - 5, &[1; 10], now);
         assert_eq!(far, Err(Error::TooBig));
@@ -543,7 +571,7 @@ mod tests {
     /// A file that is filled at random has holes, and is not counted anew for each write.
     #[test]
     fn a_write_into_a_sparse_file_reads_no_map() {
-        let mut fs = Gathered::new(flash("micron-20m"));
+        let mut fs = held(flash("micron-20m"));
         let file = files(&mut fs, 1)[0];
         let now = Time::default();
         for n in 0..1_000 {
@@ -569,7 +597,7 @@ mod tests {
             program_fail: Rate(100),
             ..Faults::default()
         };
-        let mut fs = Gathered::new(faulty("micron-20m", faults));
+        let mut fs = held(faulty("micron-20m", faults));
         let (file, now) = (files(&mut fs, 1)[0], Time::default());
         let worn = (0..100_000).find_map(|n| {
             fs.write(file, n % 1_000 * 2_000, &[n as u8; 2_000], now)
@@ -725,7 +753,10 @@ mod tests {
                     (0, _) => twins.change_names(&mut rng),
                     (1 | 2, _) => twins.open_or_close(&mut rng),
                     (3, _) if rng.one_in(4) => twins.held.sync().unwrap(),
-                    (3, _) => drop(twins.held.write_some(u64::MAX).unwrap()),
+                    (3, _) => {
+                        twins.held.begin_commit();
+                        twins.held.write_some().unwrap();
+                    }
                     (4, Some(file)) => twins.held.fsync(file.0).unwrap(),
                     (5.., Some(file)) => twins.change_file(&mut rng, file),
                     _ => {}
