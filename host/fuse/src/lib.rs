@@ -9,7 +9,9 @@
 //! | [`options`](MountOptions) | what `-o` says |
 //! | `bridge` | one function per kernel request |
 //! | `state` | the file system behind its lock, error reporting |
-//! | `gc` | cleaning that a program asks for: the only part with `unsafe` |
+//! | `gather` | writes that are held back until somebody wants them durable |
+//! | `gc` | cleaning that a program asks for; has `unsafe`, for its request |
+//! | `sync` | making all durable, and unmounting; has `unsafe` as well |
 //! | `kept` | inodes that the kernel knows, with or without a name |
 //! | `convert` | numbers, times and attributes, both ways |
 //! | `log` | lines on stderr and in the system's log |
@@ -18,9 +20,10 @@
 //! | `session` | waits for `umount`, SIGINT, SIGTERM or SIGHUP, and ends all of them alike |
 //!
 //! Requests are served one at a time: the device code below is one state machine with fixed RAM.
-//! Each `write` comes through at once, so that a full chip is told to who writes; what the file
-//! system promises after `fsync` holds here too. What has changed is made durable some seconds
-//! later ([`MountOptions::commit`]): `sync(2)` does not reach a FUSE file system.
+//! What is written is held back in RAM where there is room for it, so that a full chip is told to
+//! who writes; what the file system promises after `fsync` holds here too. What has changed is made
+//! durable some seconds later ([`MountOptions::commit`]). `sync(2)` does not reach a FUSE file
+//! system, and `umount(2)` does not wait for one: [`ask_for_sync`], [`unmount`].
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -61,7 +64,7 @@ pub use options::{AccessTimes, MountFlag, MountOptions};
 #[doc(hidden)]
 pub use played::{Played, PlayedOut};
 pub use session::{check, mount};
-pub use sync::ask as ask_for_sync;
+pub use sync::{ask as ask_for_sync, unmount};
 
 /// What ended a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! anything else that takes room, when there is little, what is held goes first. So an error of a
 //! full volume comes from the write that meets it. What is held is written
 //!
-//! * by `fsync`, and by the commit every few seconds;
+//! * by `fsync`, that of the directory of a new file as well, and by the commit every few seconds;
 //! * when a new file is closed, unless it is long and others like it were removed soon after
 //!   ([`young`]); and when one is closed that was cut to nothing before;
 //! * before the file takes another's name, and before its holes are asked for or punched;
@@ -82,6 +82,8 @@ struct File {
     ctime: Time,
     /// Created, and not closed since.
     is_new: bool,
+    /// The directory that it was created in, or has been moved to since.
+    dir: Option<Ino>,
     /// Cut to nothing, and not closed since.
     is_cut: bool,
     /// Nobody can open it any more.
@@ -147,8 +149,8 @@ pub(crate) struct Gathered {
     young: Young,
     /// What was looked up last and what there was, if no name has changed since.
     looked_up: Option<(Ino, Vec<u8>, Option<Attr>)>,
-    /// What has been created and not opened since.
-    created: Option<Ino>,
+    /// What has been created and not opened since, and its directory.
+    created: Option<(Ino, Ino)>,
     /// Bytes that may be held; 0: none are.
     bytes_max: usize,
     /// Bytes of a page of the file system; 0 before that is known.

@@ -53,7 +53,7 @@ impl FileSystem for Gathered {
     fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
         self.change_names();
         let attr = self.fs.create(dir, name, new)?;
-        self.created = Some(attr.ino);
+        self.created = Some((attr.ino, dir));
         Ok(attr)
     }
 
@@ -131,6 +131,9 @@ impl FileSystem for Gathered {
         self.lost_name(gone, now);
         if let Some(moved) = moved {
             self.touch(moved.ino, now);
+            if let Some(file) = self.files.get_mut(&moved.ino) {
+                file.dir = file.dir.and(Some(to_dir));
+            }
         }
         Ok(())
     }
@@ -154,10 +157,12 @@ impl FileSystem for Gathered {
 
     fn open(&mut self, ino: Ino) -> Result<()> {
         self.fs.open(ino)?;
-        let is_new = self.created.take_if(|created| *created == ino).is_some();
+        let created = self.created.take_if(|(created, _)| *created == ino);
         let file = self.files.entry(ino).or_default();
         file.opens += 1;
-        file.is_new |= is_new;
+        if let Some((_, dir)) = created {
+            (file.is_new, file.dir) = (true, Some(dir));
+        }
         Ok(())
     }
 
@@ -277,6 +282,15 @@ impl FileSystem for Gathered {
 
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         self.write_file(ino)?;
+        // A directory has the files that are new in it.
+        let is_in = |held: &Ino| {
+            let file = self.files.get(held);
+            file.is_some_and(|file| file.dir == Some(ino) && !file.is_nameless)
+        };
+        let new: Vec<Ino> = self.turns.values().copied().filter(is_in).collect();
+        for file in new {
+            self.write_file(file)?;
+        }
         self.yield_to(0);
         self.fs.fsync(ino)
     }

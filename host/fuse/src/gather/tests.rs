@@ -414,6 +414,31 @@ fn a_write_without_room_is_in_nobodys_way() {
     }
 }
 
+/// A directory's fsync has the files that are new in it, those that were moved there as well.
+#[test]
+fn a_directory_that_is_synced_has_what_is_new_in_it() {
+    let mut fs = held(flash("micron-20m"));
+    let (root, now, new) = (fs.root(), Time::default(), NewInode::default());
+    let [here, there] = [b"a", b"b"].map(|name| fs.mkdir(root, name, &new).unwrap().ino);
+    let mut file = |dir, name: &[u8]| {
+        let file = fs.create(dir, name, &new).unwrap().ino;
+        fs.open(file).unwrap();
+        fs.write(file, 0, &[1; 5_000], now).unwrap();
+        file
+    };
+    let (first, other, moved) = (file(here, b"1"), file(there, b"2"), file(there, b"3"));
+    fs.rename(there, b"3", here, b"3", false, now).unwrap();
+    fs.fsync(here).unwrap();
+    assert!(!fs.holds(first) && !fs.holds(moved) && fs.holds(other));
+    fs.fsync(there).unwrap();
+    assert_eq!(fs.bytes, 0);
+    // One that has no name any more is nobody's.
+    fs.write(first, 0, &[2; 100], now).unwrap();
+    fs.unlink(here, b"1", now).unwrap();
+    fs.fsync(here).unwrap();
+    assert_eq!(fs.bytes, 100);
+}
+
 /// What the chip does to one file is told to those who sync it, and to nobody else.
 #[test]
 fn a_file_that_cannot_be_written_is_in_nobodys_way() {
