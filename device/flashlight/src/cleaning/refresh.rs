@@ -11,7 +11,7 @@ use flashkit_nand::Nand;
 
 impl<N: Nand> Volume<'_, N> {
     /// Writes the first block of the list anew, if there is one and there is room; whether it has
-    /// done so. Moves of a block's pages, or a checkpoint.
+    /// done so. Moves of a block's pages, a checkpoint, or both.
     pub(crate) fn refresh(&mut self) -> Result<bool, Fault> {
         let Some(block) = self.store().nand.refresh.first() else {
             return Ok(false);
@@ -20,6 +20,10 @@ impl<N: Nand> Volume<'_, N> {
             return Ok(false);
         }
         self.durable.begin()?;
+        // Many blocks may be written anew before the next change.
+        if self.index_mut().is_due()? {
+            self.checkpoint(false)?;
+        }
         if self.index_mut().is_stored(block) {
             let mut job = self.index_mut().begin_job(block, Why::Rot);
             return self.job_step(&mut job, u32::MAX);

@@ -1,12 +1,12 @@
 //! Idle cleaning comes to an end, in directories with index pages as well.
 
 use crate::common::{
-    Fs, NOW, chip, clean, file, formatted, mount, remount, try_mount_lent, try_unmount,
+    Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount_lent, try_unmount,
 };
 use flashkit_flashlight::{BlockState, Config};
 use flashkit_nand::Nand;
-use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, Tear};
-use flashkit_vfs::{FileSystem, SetAttr};
+use flashkit_sim::{Cut, EraseTear, Faults, Metered, PowerCut, Rng, SimNand, Tear};
+use flashkit_vfs::{FileSystem, Measured as _, SetAttr};
 
 /// What a step of a host that is idle cleans.
 const STEP: u32 = 64;
@@ -128,4 +128,42 @@ fn idle_cleaning_without_end_is_cut() {
             }
         }
     }
+}
+
+/// A chip that has lain for half a year is read, with a little cleaning after each file, and the
+/// power goes: a recovery has found enough at any time.
+#[test]
+fn blocks_that_rot_are_written_anew_in_idle_time_and_the_power_goes() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    const FILES: u32 = 500;
+    let mut fs = formatted(chip(2048, 64, 64, 2000));
+    let nand = fs.volume().nand_mut().get_mut::<SimNand>();
+    nand.set_faults(Faults {
+        ecc: 8,
+        retention_ns: 30 * DAY_MS * 1_000_000,
+        ..Faults::default()
+    })
+    .unwrap();
+    let root = fs.root();
+    let name = |n: u32| format!("f{n}").into_bytes();
+    for n in 0..FILES {
+        file(&mut fs, root, &name(n), 131_072);
+    }
+    fs.sync().unwrap();
+    let mut fs = remount(fs);
+    fs.idle(181 * DAY_MS).unwrap();
+    let mut data = vec![0; 131_072];
+    for n in 0..FILES {
+        let ino = fs.lookup(root, &name(n)).unwrap().ino;
+        fs.read(ino, 0, &mut data).unwrap();
+        fs.gc(16).unwrap();
+    }
+    let written = fs.volume().written();
+    assert!(written.refreshed > 400, "{written:?}");
+    let mut fs = cut(fs);
+    for n in 0..FILES {
+        let ino = fs.lookup(root, &name(n)).unwrap().ino;
+        assert_eq!(fs.read(ino, 0, &mut data).unwrap(), data.len());
+    }
+    clean(&mut fs);
 }
