@@ -106,7 +106,7 @@ impl<'a> Group<'a> {
     pub fn is_sane(&self, is_entry: impl Fn(&DirRec) -> bool) -> bool {
         let follow = self.records().zip(self.records().skip(1));
         self.dir() > 0
-            && self.stamp().is_none_or(|time| time.nanos < 1_000_000_000)
+            && self.stamp().is_none_or(|time| time.nanos < Time::SECOND)
             && self
                 .records()
                 .all(|rec| is_entry(&rec) || rec == none(rec.hash) && rec.hash < NO_HASH)
@@ -228,7 +228,11 @@ pub(crate) fn encode(
         let time = dir.time(Stamp::Modify);
         word |= STAMPED;
         put_u32(out, 4, u32::try_from(time.secs).ok()?);
-        put_u32(out, 8, time.nanos);
+        put_u32(
+            out,
+            8,
+            Some(time.nanos).filter(|nanos| *nanos < Time::SECOND)?,
+        );
         at = HEAD_MOST;
     }
     let mut push = |rec: DirRec| {

@@ -102,8 +102,13 @@ pub(crate) const POINTER: usize = 8;
 pub struct Time {
     /// Seconds.
     pub secs: i64,
-    /// Nanoseconds, below 1,000,000,000.
+    /// Nanoseconds, below 1,000,000,000; more are stored as 999,999,999.
     pub nanos: u32,
+}
+
+impl Time {
+    /// Nanoseconds.
+    pub(crate) const SECOND: u32 = 1_000_000_000;
 }
 
 /// Which timestamp.
@@ -431,7 +436,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> Inode<B, REC> {
     }
     pub fn set_time(&mut self, stamp: Stamp, t: Time) {
         put_u64(self.m(), TIMES + 8 * stamp as usize, t.secs.cast_unsigned());
-        put_u32(self.m(), NANOS + 4 * stamp as usize, t.nanos);
+        // A caller's mistake, that nobody who reads it has to know of.
+        let nanos = t.nanos.min(Time::SECOND - 1);
+        put_u32(self.m(), NANOS + 4 * stamp as usize, nanos);
     }
     /// Its contents change at that time.
     pub fn set_modified(&mut self, t: Time) {

@@ -38,7 +38,7 @@ pub(crate) const SIZE: usize = 24;
 pub(crate) const UPDATE_SIZE: usize = 38;
 const STAMP: usize = SIZE + 4;
 /// Nanoseconds of a second.
-const NANOS: u32 = 1_000_000_000;
+const NANOS: u32 = Time::SECOND;
 
 /// CRC-32C's polynomial, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;

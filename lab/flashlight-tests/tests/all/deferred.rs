@@ -5,12 +5,12 @@ use flashkit_flashlight::{Config, ram_useful};
 use flashkit_nand::Nand as _;
 use flashkit_sim::{Cut, EraseTear, PowerCut, Rng, SimNand, Tear};
 use flashkit_vfs::any::AnyNand;
-use flashkit_vfs::{Error, FileSystem, Ino, NewInode};
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, Time};
 use std::collections::BTreeMap;
 
 use crate::common::{
-    Fs, LATER, NOW, chip, clean, cost, cut, file, format, of_paper, on_preset, remount, try_mount,
-    try_mount_in, try_mount_lent, try_unmount,
+    Fs, LATER, NOW, chip, clean, cost, cut, file, format, formatted, of_paper, on_preset, remount,
+    try_mount, try_mount_in, try_mount_lent, try_unmount,
 };
 
 /// The area of directories' pages.
@@ -290,4 +290,32 @@ fn a_full_volume_that_was_unmounted_is_not_taken_for_one_that_was_cut() {
     assert!(!fs.volume().is_recovered());
     clean(&mut fs);
     compare(&mut fs, &dirs, &names, "full");
+}
+
+/// A time that is none is a caller's mistake, and not the end of the volume.
+#[test]
+fn a_time_of_too_many_nanoseconds_is_one_of_the_last() {
+    for orderly in [false, true] {
+        let mut fs = formatted(chip(2048, 40, 64, 256));
+        let root = fs.root();
+        file(&mut fs, root, b"keep", 100);
+        fs.sync().unwrap();
+        for nanos in [1_000_000_000, u32::MAX] {
+            let now = Time { secs: 100, nanos };
+            let new = NewInode {
+                now,
+                ..NewInode::default()
+            };
+            let name = nanos.to_string();
+            let made = fs.create(root, name.as_bytes(), &new).unwrap();
+            fs.write(made.ino, 0, &[1; 100], now).unwrap();
+            fs.sync().unwrap();
+            fs = if orderly { remount(fs) } else { cut(fs) };
+            let found = fs.lookup(root, name.as_bytes()).unwrap();
+            assert_eq!(found.mtime.nanos, 999_999_999);
+            assert_eq!(fs.getattr(root).unwrap().mtime.nanos, 999_999_999);
+        }
+        fs.lookup(root, b"keep").unwrap();
+        clean(&mut fs);
+    }
 }
