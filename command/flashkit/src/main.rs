@@ -42,7 +42,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
     attach, bench, cat, chips, clean, cp, demo, dump, fsck, gc, info, lab, ls, manual, mkfs,
-    monitor, mount, powercut, raw, replay, serve, soak, sync,
+    monitor, mount, powercut, raw, replay, serve, soak, sync, umount,
 };
 
 /// What a subcommand gives back; an error is one line on stderr.
@@ -67,6 +67,7 @@ enum Command {
     Chips(chips::Args),
     Mkfs(mkfs::Args),
     Mount(mount::Args),
+    Umount(umount::Args),
     Sync(sync::Args),
     Gc(gc::Args),
     Fsck(fsck::Args),
@@ -103,6 +104,7 @@ impl Command {
             Command::Chips(args) => chips::run(&args, out),
             Command::Mkfs(args) => mkfs::run(&args, out),
             Command::Mount(args) => mount::run(&args, out),
+            Command::Umount(args) => umount::run(&args),
             Command::Sync(args) => sync::run(&args, out),
             Command::Gc(args) => gc::run(&args, out),
             Command::Fsck(args) => fsck::run(&args, out),
@@ -128,13 +130,10 @@ impl Command {
     }
 }
 
-/// Whether this program was called by the name that mount(8) looks for.
-fn is_mount_helper() -> bool {
-    let name = std::env::args_os().next().map(std::path::PathBuf::from);
-    name.is_some_and(|name| {
-        name.file_name()
-            .is_some_and(|name| name == "mount.flashkit")
-    })
+/// The name that this program was called by.
+fn own_name() -> Option<String> {
+    let path = std::path::PathBuf::from(std::env::args_os().next()?);
+    Some(path.file_name()?.to_str()?.to_owned())
 }
 
 /// The subcommand that was called, as its help is asked for.
@@ -168,12 +167,24 @@ fn mount_helper() -> ExitCode {
     }
 }
 
+fn umount_helper() -> ExitCode {
+    match umount::Helper::try_parse() {
+        Ok(helper) => umount::help_umount(&helper, &mut std::io::stdout())
+            .unwrap_or_else(|error| failure::report(&error)),
+        Err(error) => failure::usage(error, "umount.fuse.flashlight"),
+    }
+}
+
 fn main() -> ExitCode {
     if let Err(error) = output::outlive_limits() {
         return failure::report(&error);
     }
-    if is_mount_helper() {
-        return mount_helper();
+    match own_name().as_deref() {
+        Some("mount.flashkit") => return mount_helper(),
+        Some("umount.flashkit" | "umount.fuse.flashlight" | "umount.fuse.nanofs") => {
+            return umount_helper();
+        }
+        _ => {}
     }
     let parsed = with_numbers(Cli::command())
         .try_get_matches()

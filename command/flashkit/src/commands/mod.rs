@@ -23,3 +23,4 @@ pub mod replay;
 pub mod serve;
 pub mod soak;
 pub mod sync;
+pub mod umount;

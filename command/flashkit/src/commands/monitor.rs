@@ -28,7 +28,8 @@ const BUSIEST: usize = 8;
 /// Count the flash operations of this machine's raw NAND chips, live, until Ctrl-C.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Counts what the kernel's NAND driver is asked for, by tracing; needs root, and no module.\n\n\
+    after_help = "Counts what the kernel's NAND driver is asked for, by tracing; needs root, and no module.\n\
+    SPI NAND has another driver, and is not seen.\n\n\
     Examples:\n  flashkit monitor\n  flashkit monitor --json --seconds 60 > wear.json\n  \
     flashkit monitor --log operations.json"
 )]

@@ -23,14 +23,14 @@ use crate::volume::{self, Access, Birth, KeyOption, Tuning};
 const IMAGE_DEFAULT: &str = "flash.img";
 pub const POINT_DEFAULT: &str = "flash";
 
-/// Mount an image and serve it until it is unmounted (umount, Ctrl-C or SIGTERM).
+/// Mount an image and serve it until it is unmounted (`flashkit umount`, Ctrl-C or SIGTERM).
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  flashkit mount                     flash.img (made if absent) on flash/\n  \
-    flashkit mount --daemon -o ro,allow_other flash.img /mnt && umount /mnt\n\n\
+    flashkit mount --daemon -o ro,allow_other flash.img /mnt && flashkit umount /mnt\n\n\
     What fsync(2) has answered for is on the host's disk; so is all else some seconds later (-o commit=S). sync(2) and\n\
-    syncfs(2) do not reach a FUSE mount: they return at once, and what was not durable is not so then. With -o nobarrier\n\
-    nothing waits for the host's disk before the unmount; if the host crashes, the image may be lost.\n\n\
+    syncfs(2) do not reach a FUSE mount, and umount(8) does not wait: `flashkit sync`, `flashkit umount`. With -o\n\
+    nobarrier nothing waits for the host's disk before the unmount; if the host crashes, the image may be lost.\n\n\
     As /sbin/mount.flashkit (ln -s $(which flashkit) /sbin/mount.flashkit) it serves mount(8) and fstab:\n  \
     /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
@@ -200,7 +200,7 @@ fn serve(
     let ready = || {
         said = writeln!(
             out,
-            "{} is mounted on {}; Ctrl-C or `umount {}` unmounts it",
+            "{} is mounted on {}; Ctrl-C or `flashkit umount {}` unmounts it",
             text::path(image),
             text::path(point),
             text::shell(&shown)

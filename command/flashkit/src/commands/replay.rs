@@ -1,6 +1,7 @@
 //! `flashkit replay`, and what `flashkit bench` shares with it.
 
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -171,7 +172,7 @@ fn over_directory(
         let before = meter.cost();
         // The sync at the end of a phase does not reach a mount of flashkit: what it has not
         // written yet belongs to the last phase.
-        match flashkit_fuse::ask_for_sync(dir) {
+        match flashkit_fuse::ask_for_sync(&mount_of(dir)?) {
             Ok(()) => add(&mut replayed.report, meter.cost() - before),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
             Err(error) => return Err(error).context("sync"),
@@ -179,6 +180,18 @@ fn over_directory(
         meter.check()?;
     }
     Ok((replayed.report, replayed.verified_bytes))
+}
+
+/// Where the file system is mounted that a directory is in.
+fn mount_of(dir: &Path) -> io::Result<PathBuf> {
+    let mut point = dir.canonicalize()?;
+    let device = point.metadata()?.dev();
+    while let Some(above) = point.parent()
+        && above.metadata()?.dev() == device
+    {
+        point.pop();
+    }
+    Ok(point)
 }
 
 /// Adds what was done at the end to the figures of the last phase, and to those of all.

@@ -15,6 +15,7 @@ fn help_names_every_subcommand() {
         "chips",
         "mkfs",
         "mount",
+        "umount",
         "sync",
         "gc",
         "fsck",

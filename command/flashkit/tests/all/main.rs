@@ -15,3 +15,4 @@ mod output;
 mod powercut;
 mod raw;
 mod refused;
+mod umount;

@@ -120,7 +120,7 @@ fn the_background_mount_returns_when_it_is_ready() {
         String::from_utf8_lossy(&out.stderr)
     );
     assert!(
-        said.contains("flash.img is mounted on flash; `umount "),
+        said.contains("flash.img is mounted on flash; `flashkit umount "),
         "{said}"
     );
     assert!(here.is_mounted("flash"));

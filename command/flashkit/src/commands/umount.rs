@@ -1,0 +1,95 @@
+//! `flashkit umount`, and the helper of umount(8).
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+
+use crate::{Outcome, text};
+
+/// Unmount, and return when all is durable and the image is closed: umount(8) returns before.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  cp -r config flash/ && flashkit umount flash && cp flash.img backup.img\n\n\
+    umount(8) takes the mount away and does not wait for the process that serves it, which may have \
+    megabytes to write then. With a link to this program it does:\n  \
+    ln -s $(which flashkit) /sbin/umount.fuse.flashlight"
+)]
+pub struct Args {
+    /// Where it is mounted
+    mountpoint: PathBuf,
+}
+
+/// What umount(8) asks of a helper: `umount.fuse.flashlight DIRECTORY [-flnrv] [-N NS] [-t TYPE]`.
+#[derive(clap::Parser)]
+#[command(name = "umount.fuse.flashlight", about = "Unmount, for umount(8)")]
+pub struct Helper {
+    /// Where it is mounted
+    directory: PathBuf,
+    /// Though it does not answer: what is not durable is lost
+    #[arg(short = 'f')]
+    force: bool,
+    /// Though it is in use; nobody waits for its end
+    #[arg(short = 'l')]
+    lazy: bool,
+    /// Accepted: there is no mtab to write
+    #[arg(short = 'n')]
+    no_mtab: bool,
+    /// Accepted: nothing is made read-only
+    #[arg(short = 'r')]
+    read_only: bool,
+    /// Say what is done
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Accepted: the namespace is that of umount(8)
+    #[arg(short = 'N', value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// The type
+    #[arg(short = 't', value_name = "TYPE")]
+    kind: Option<String>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let point = &args.mountpoint;
+    told(point, flashkit_fuse::unmount(point))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Unmounts as the helper of umount(8). What needs no answer of the mount, or has none, is left to
+/// umount(8) itself.
+pub fn help_umount(helper: &Helper, out: &mut dyn Write) -> Outcome {
+    let point = &helper.directory;
+    let done = match helper.force || helper.lazy {
+        true => Err(io::ErrorKind::NotConnected.into()),
+        false => flashkit_fuse::unmount(point),
+    };
+    if done
+        .as_ref()
+        .is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
+    {
+        let mut plain = Command::new("umount");
+        plain.arg("-i").args(helper.force.then_some("-f"));
+        let done = plain
+            .args(helper.lazy.then_some("-l"))
+            .arg(point)
+            .status()?;
+        return Ok(ExitCode::from(u8::from(!done.success())));
+    }
+    told(point, done)?;
+    if helper.verbose {
+        writeln!(out, "{} unmounted", text::path(point))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What went wrong, as people are told it.
+fn told(point: &Path, done: io::Result<()>) -> anyhow::Result<()> {
+    let done = done.map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => {
+            io::Error::other("in use: it is durable, and mounted as before")
+        }
+        _ => error,
+    });
+    done.with_context(|| text::path(point))
+}
