@@ -501,6 +501,10 @@ impl<N: Nand> Index<'_, N> {
         while end > self.store.map_page.free() {
             self.write_most_deferred(true)?;
         }
+        if self.map.page_of(ino) > 0 {
+            // Nor do the changes of this call come there: no other page could be read then.
+            self.store.map_page.let_grow(0);
+        }
         self.show_in_map(ino)
     }
 

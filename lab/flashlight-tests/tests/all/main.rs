@@ -7,6 +7,7 @@ mod common;
 mod copies;
 mod damage;
 mod deferred;
+mod deferred_room;
 mod dirs;
 mod exchange;
 mod failures;
