@@ -40,6 +40,9 @@ pub(crate) const RECORDS_MOST: usize = 48;
 /// Bytes of a group at most.
 pub(crate) const GROUP_MOST: usize = HEAD_MOST + RECORDS_MOST * dirrec::SIZE;
 
+/// Bytes of a group at least.
+pub(crate) const GROUP_LEAST: usize = 4 + dirrec::SIZE;
+
 /// Bytes of the hashes that are kept in mind of a directory in RAM, with one that says how many:
 /// ten of them with the least RAM, and as many as are of use.
 pub(crate) const HASHES_LEAST: usize = 4 * 10 + 1;

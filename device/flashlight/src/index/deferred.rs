@@ -14,7 +14,7 @@
 
 use crate::error::{Damaged, Fault};
 use crate::format::area::LogArea;
-use crate::format::deferred::{self, GROUP_MOST, Group, groups};
+use crate::format::deferred::{self, GROUP_LEAST, GROUP_MOST, Group, groups};
 use crate::format::dirrec::{DirRec, NO_HASH};
 use crate::format::header::Kind;
 use crate::format::inode::{DirMut, DirView};
@@ -23,7 +23,7 @@ use crate::index::Index;
 use crate::index::cache::CachedDir;
 use crate::index::slots::DirSlot;
 use crate::space::latch::MayProgram;
-use crate::space::limits::urgent;
+use crate::space::limits::{deferred_least, urgent};
 use crate::space::store::Store;
 use core::ops::Range;
 use flashkit_bytes::{get_u32, put_u32};
@@ -350,11 +350,29 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             self.write_most_deferred(true)?;
         }
+        for _ in 0..AT_ONCE {
+            if self.any_mount_takes_deferred() {
+                break;
+            }
+            self.write_most_deferred(false)?;
+        }
         let spare = SPARE.min(self.store.dirty.tail_most() / 3);
         while self.store.dirty.tail_room() < spare && self.store.map_page.tail_room() < SPARE {
             self.write_most_deferred(false)?;
         }
         Ok(())
+    }
+
+    /// Whether a mount with the least RAM has room for the deferred changes, or blocks to write the
+    /// directories to that find none, a page for each.
+    fn any_mount_takes_deferred(&self) -> bool {
+        let store = &self.store;
+        let least = deferred_least(&store.geo, store.table.paged.is_some());
+        let blocks = store.available().saturating_sub(urgent(&store.geo));
+        let pages = (blocks * store.ppb()) as usize;
+        let beyond = store.deferred_len().saturating_sub(least);
+        beyond <= GROUP_LEAST * pages
+            || store.deferred_lists().into_iter().flat_map(groups).count() <= pages
     }
 
     /// Bytes of deferred changes that may lie in the page of the map: so many that a mount, which
