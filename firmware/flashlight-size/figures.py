@@ -21,11 +21,11 @@ sys.setrecursionlimit(10_000)
 
 # Of each program: what it is, bytes of code, and of stack under these functions.
 PROGRAMS = {
-    "whole": ("FlashLight, the whole API", 175_472, {"FlashLight::format_with": 5_436}),
-    "everyday": ("FlashLight, the everyday calls", 139_572, {
+    "whole": ("FlashLight, the whole API", 175_752, {"FlashLight::format_with": 5_436}),
+    "everyday": ("FlashLight, the everyday calls", 139_836, {
         "Volume::bring_back": 4_912,
-        "FlashLight::write": 4_880,
-        "FlashLight::unlink": 4_824,
+        "FlashLight::write": 4_888,
+        "FlashLight::unlink": 4_832,
     }),
     "boot": ("the boot reader of FlashLight", 25_560, {
         "Boot::load": 1_432,
