@@ -159,19 +159,13 @@ fn with_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(value).mut_subcommands(with_numbers)
 }
 
-fn mount_helper() -> ExitCode {
-    match mount::Helper::try_parse() {
-        Ok(helper) => mount::help_mount(&helper, &mut std::io::stdout())
-            .unwrap_or_else(|error| failure::report(&error)),
-        Err(error) => failure::usage(error, "mount.flashkit"),
-    }
-}
-
-fn umount_helper() -> ExitCode {
-    match umount::Helper::try_parse() {
-        Ok(helper) => umount::help_umount(&helper, &mut std::io::stdout())
-            .unwrap_or_else(|error| failure::report(&error)),
-        Err(error) => failure::usage(error, "umount.fuse.flashlight"),
+/// Does what mount(8) or umount(8) asks of a helper, by whose name this program was called.
+fn help<Helper: Parser>(name: &str, work: fn(&Helper, &mut dyn Write) -> Outcome) -> ExitCode {
+    match Helper::try_parse() {
+        Ok(helper) => {
+            work(&helper, &mut std::io::stdout()).unwrap_or_else(|error| failure::report(&error))
+        }
+        Err(error) => failure::usage(error, name),
     }
 }
 
@@ -180,9 +174,9 @@ fn main() -> ExitCode {
         return failure::report(&error);
     }
     match own_name().as_deref() {
-        Some("mount.flashkit") => return mount_helper(),
-        Some("umount.flashkit" | "umount.fuse.flashlight" | "umount.fuse.nanofs") => {
-            return umount_helper();
+        Some(name @ "mount.flashkit") => return help(name, mount::help_mount),
+        Some(name @ ("umount.flashkit" | "umount.fuse.flashlight" | "umount.fuse.nanofs")) => {
+            return help(name, umount::help_umount);
         }
         _ => {}
     }

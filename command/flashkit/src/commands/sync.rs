@@ -13,7 +13,7 @@ use crate::{Outcome, text};
 #[command(
     after_help = "Example:\n  cp -r config flash/ && flashkit sync flash\n\n\
     Linux hands neither sync(2) nor syncfs(2) to a file system of FUSE. What is written to a mount is \
-    durable 5 seconds later in any case (-o commit=S), and at once what a program calls fsync for, as \
+    durable 5 seconds later (-o commit=S; with 0 not by itself), and at once what a program calls fsync for, as \
     `sync FILE` does. Other requests wait until all is written."
 )]
 pub struct Args {

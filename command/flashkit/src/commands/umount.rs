@@ -60,27 +60,27 @@ pub fn run(args: &Args) -> Outcome {
 /// umount(8) itself.
 pub fn help_umount(helper: &Helper, out: &mut dyn Write) -> Outcome {
     let point = &helper.directory;
-    let done = match helper.force || helper.lazy {
-        true => Err(io::ErrorKind::NotConnected.into()),
-        false => flashkit_fuse::unmount(point),
-    };
-    if done
-        .as_ref()
-        .is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
-    {
-        let mut plain = Command::new("umount");
-        plain.arg("-i").args(helper.force.then_some("-f"));
-        let done = plain
-            .args(helper.lazy.then_some("-l"))
-            .arg(point)
-            .status()?;
-        return Ok(ExitCode::from(u8::from(!done.success())));
+    if helper.force || helper.lazy {
+        return unmount_plainly(helper);
     }
-    told(point, done)?;
+    match flashkit_fuse::unmount(point) {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+            return unmount_plainly(helper);
+        }
+        done => told(point, done)?,
+    }
     if helper.verbose {
         writeln!(out, "{} unmounted", text::path(point))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn unmount_plainly(helper: &Helper) -> Outcome {
+    let mut plain = Command::new("umount");
+    plain.arg("-i").args(helper.force.then_some("-f"));
+    plain.args(helper.lazy.then_some("-l"));
+    let done = plain.arg(&helper.directory).status()?;
+    Ok(ExitCode::from(u8::from(!done.success())))
 }
 
 /// What went wrong, as people are told it.
