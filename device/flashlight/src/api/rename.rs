@@ -5,12 +5,13 @@ use crate::FlashLight;
 use crate::error::{Error, Fault};
 use crate::format::dirrec::Target;
 use crate::format::hash::{ino_hash, name_hash};
-use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
+use crate::format::header::Kind;
+use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView, Stamp, Time};
 use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
 use crate::index::dir::Removal;
-use crate::index::lookup::{Found, check_name};
+use crate::index::lookup::{Found, Place, check_name};
 use crate::index::slots::FileSlot;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -37,6 +38,10 @@ impl<N: Nand> FlashLight<'_, N> {
             check_name(to)?;
             fs.volume.make_room()?;
             let source = fs.index_mut().find(from_dir, from)?;
+            // While it is where it was found: it is looked at again and again.
+            if let Node::File(file) = source.node {
+                fs.index_mut().load_file(file)?;
+            }
             fs.index_mut().load_dir(to_dir)?;
             let target = fs.index_mut().find_or_place(to_dir, to)?;
             if no_replace && target.is_some() {
@@ -188,12 +193,20 @@ impl<N: Nand> Index<'_, N> {
     /// written between the rename's page and the file's loss of the name, so room for that is made
     /// here.
     fn keeps_names(&mut self, file: FileRef) -> Result<bool, Fault> {
-        let i = self.load_file(file)?;
-        if self.files[i].file().nlink() <= 1 {
+        if self.peek_view(file)?.nlink() <= 1 {
             return Ok(false);
         }
+        let i = self.load_file(file)?;
         self.file_room(i, self.names_growth(i, 0))?;
         Ok(true)
+    }
+
+    /// A file as it is, in a slot or in the scratch page.
+    fn peek_view(&mut self, file: FileRef) -> Result<FileView<'_>, Fault> {
+        Ok(match self.peek_file(file)? {
+            Place::File(i) => self.files[i].file(),
+            _ => FileView::on(&*self.scratch),
+        })
     }
 
     /// Before a file is replaced that stays in use, or that is in the index directory: makes
@@ -205,13 +218,13 @@ impl<N: Nand> Index<'_, N> {
         name: &[u8],
         keep: bool,
     ) -> Result<bool, Fault> {
-        let i = self.load_file(file)?;
-        if self.files[i].file().flags() & FLAG_INDIRECT != 0 {
+        if self.peek_view(file)?.flags() & FLAG_INDIRECT != 0 {
             return Ok(true);
         }
         if !keep {
             return Ok(false);
         }
+        let i = self.load_file(file)?;
         self.flush_file(i)?;
         let rec = self.find(dir, name)?.rec;
         let i = self.load_file(file)?;
@@ -249,10 +262,8 @@ impl<N: Nand> Index<'_, N> {
         let i = self.load_file(file)?;
         self.flush_file(i)?;
         let rec = self.find(from_dir, from)?.rec;
-        // Another file of this hash may have come into the cache; without its
-        // entry this one is not found.
-        if let Some(Node::File(replaced)) = target.map(|t| t.node) {
-            self.load_file(replaced)?;
+        if let Some(target) = &target {
+            self.hold_replaced(target)?;
         }
         // This one stays if the index directory is brought in: its entry goes first.
         self.load_dir(from_dir)?;
@@ -321,6 +332,25 @@ impl<N: Nand> Index<'_, N> {
         Ok(((Target::Indirect, file.ino), node))
     }
 
+    /// Brings a file that is to be replaced into a slot: without its entry it is not found. Not one
+    /// that can be freed by its page alone, or that is found by its number when a slot is lent: it
+    /// would push out what is still of use.
+    fn hold_replaced(&mut self, target: &Found) -> Result<(), Fault> {
+        let Node::File(file) = target.node else {
+            return Ok(());
+        };
+        if target.rec.target == Target::File && self.file_slot(file.ino).is_none() {
+            self.load_scratch(PageAddr(target.rec.ptr), Kind::File)?;
+            if FileView::on(&*self.scratch).pointers() == 0 {
+                return Ok(());
+            }
+        }
+        if target.rec.target == Target::Indirect && self.files.lent().is_some() {
+            return Ok(());
+        }
+        self.load_file(file).map(|_| ())
+    }
+
     /// In RAM: the file that a rename has replaced loses its name; one that was found directly
     /// ends its life.
     fn drop_replaced(
@@ -333,6 +363,11 @@ impl<N: Nand> Index<'_, N> {
         let Node::File(file) = target.node else {
             return Ok(());
         };
+        if target.rec.target == Target::File && self.file_slot(file.ino).is_none() {
+            return self.free_plain_file(PageAddr(target.rec.ptr));
+        }
+        // The renamed file makes place for it, if not all have place.
+        self.begin_step();
         let i = self.load_file(file)?;
         if self.files[i].file().nlink() > 1 {
             return self.forget_name(i, dir, name, now);

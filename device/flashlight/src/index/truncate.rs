@@ -4,6 +4,7 @@ use crate::error::{Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::extent::{self, Extent, FREED_MAP, INDEX_END};
 use crate::format::header::Kind;
+use crate::format::inode::FileView;
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::file::{CUT_NOTES, LOG_CUT_NOTES};
@@ -11,29 +12,46 @@ use crate::index::slots::FileSlot;
 use crate::index::tree::{self, Changes, EXTENT, MapTarget};
 use crate::index::waiting::Waiting;
 use crate::space::latch::{MayProgram, Stopped};
+use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
+
+impl<N: Nand> Store<'_, N> {
+    /// Frees what a file's page names itself, but for maps.
+    fn free_named(&mut self, file: &FileView<'_>) {
+        for r in 0..file.record_search(INDEX_END, 0) {
+            let e = Extent::decode(file.record(r));
+            self.invalidate_run(e.page, e.count, MayProgram);
+        }
+        let mut n = 0;
+        while let Some(page) = file.names_page(n) {
+            self.invalidate(page, MayProgram);
+            n += 1;
+        }
+        self.invalidate(file.xattr(), MayProgram);
+    }
+}
 
 impl<N: Nand> Index<'_, N> {
     /// Frees everything a cached file has on flash, its own page included. The file is not to be
     /// used again; that it is gone is made durable by its directory's page.
     pub(crate) fn free_file(&mut self, i: FileSlot) -> Result<(), Fault> {
-        for r in 0..self.files[i].file().record_search(INDEX_END, 0) {
-            let e = Extent::decode(self.files[i].file().record(r));
-            self.store.invalidate_run(e.page, e.count, MayProgram);
-        }
-        let mut n = 0;
-        while let Some(page) = self.files[i].file().names_page(n) {
-            self.store.invalidate(page, MayProgram);
-            n += 1;
-        }
-        self.store
-            .invalidate(self.files[i].file().xattr(), MayProgram);
+        self.store.free_named(&self.files[i].file());
         for p in 0..self.files[i].file().pointers() {
             let view = self.files[i].file();
             self.free_map(i, view.pointer(p).1, view.levels())?;
         }
         self.store.invalidate(self.files[i].loc, MayProgram);
         self.files[i].clear();
+        Ok(())
+    }
+
+    /// The same for a file in no slot, without extent maps, by the place of its page.
+    /// One read; what a page that cannot be read names goes on counting as valid.
+    pub(crate) fn free_plain_file(&mut self, at: PageAddr) -> Result<(), Fault> {
+        if sound(self.load_scratch(at, Kind::File))?.is_some() {
+            self.store.free_named(&FileView::on(&*self.scratch));
+        }
+        self.store.invalidate(at, MayProgram);
         Ok(())
     }
 

@@ -40,9 +40,9 @@ fn a_path_is_read_once() {
     assert_eq!(reads(&mut fs), 0, "known");
 }
 
-/// Writes to files below twelve directories of four levels, whose names are more than the least
-/// RAM has bytes for: reads of 60 writes, each by its path.
-fn writes_by_path(names: &[&str]) -> u64 {
+/// Twelve directories below four levels of them, whose names are more than the least RAM has bytes
+/// for, with files of these names; and their paths.
+fn wide(names: &[&str]) -> (crate::common::Fs, Vec<String>) {
     let mut fs = on_preset("slc-256m");
     let new = NewInode::default();
     let mut paths = Vec::new();
@@ -58,7 +58,13 @@ fn writes_by_path(names: &[&str]) -> u64 {
         }
         paths.push(path);
     }
-    let mut fs = mount(try_unmount(fs).unwrap());
+    (mount(try_unmount(fs).unwrap()), paths)
+}
+
+/// Reads of 60 writes to such files, each by its path.
+fn writes_by_path(names: &[&str]) -> u64 {
+    let (mut fs, paths) = wide(names);
+    let new = NewInode::default();
     let mut reads = 0;
     for _ in 0..2 {
         let before = fs.cost().page_reads;
@@ -80,6 +86,32 @@ fn writes_by_path(names: &[&str]) -> u64 {
 fn names_are_lent_a_slot_that_files_do_not_need() {
     assert_eq!(writes_by_path(&["file"]), 120);
     assert_eq!(writes_by_path(&["one", "other"]), 120);
+}
+
+/// A file is replaced by rename, as programs do with what they save: the new one is in a slot, and
+/// the old one needs none, so the names of directories stay in the other. Each time the directory,
+/// that above it and the old file are read. From the second round on the old file is one that was
+/// renamed itself, and is found by its number.
+#[test]
+fn names_stay_in_a_lent_slot_when_a_file_is_replaced() {
+    let (mut fs, paths) = wide(&["file"]);
+    let new = NewInode::default();
+    let mut reads = Vec::new();
+    for _ in 0..4 {
+        let before = fs.cost().page_reads;
+        for n in 0..12 {
+            let path = paths[n * 5 % 12].as_bytes();
+            let dir = path::resolve(&mut fs, path).unwrap().ino;
+            let file = fs.create(dir, b"new", &new).unwrap().ino;
+            fs.write(file, 0, b"new", new.now).unwrap();
+            fs.fsync(file).unwrap();
+            fs.rename(dir, b"new", dir, b"file", false, new.now)
+                .unwrap();
+        }
+        reads.push(fs.cost().page_reads - before);
+    }
+    assert_eq!(reads, [75, 37, 36, 36]);
+    clean(&mut fs);
 }
 
 /// All ways for a directory to lose its name.
