@@ -1,4 +1,5 @@
-//! What no directory leads to any more gets a name in `lost+found`: `#` and its number.
+//! What no directory leads to any more gets a name in `lost+found`: `#` and its number. Where
+//! something else has one of these names, `.2` to `.9` come behind it.
 //!
 //! A repair does so with directories and with files found by their numbers. Files that were found
 //! by a directory alone that is lost are found by a look at all pages, which takes more RAM than a
@@ -17,19 +18,26 @@ use flashkit_nand::{Nand, PageAddr};
 /// The directory, in the root.
 pub const LOST_FOUND: &[u8] = b"lost+found";
 
-/// `#` and a number of 32 bits.
+/// How often a name is tried that something else has.
+const TRIES: u8 = 9;
+
+/// `#`, a number of 32 bits, and from the second try on which it is.
 struct Name {
-    bytes: [u8; 11],
+    bytes: [u8; 13],
     len: usize,
 }
 
 impl Name {
-    fn of(ino: u32) -> Name {
-        let (mut bytes, mut len) = ([b'#'; 11], 1);
+    fn of(ino: u32, attempt: u8) -> Name {
+        let (mut bytes, mut len) = ([b'#'; 13], 1);
         let digits = ino.checked_ilog10().map_or(1, |log| log + 1);
         for digit in (0..digits).rev() {
             bytes[len] = b'0' + (ino / 10u32.pow(digit) % 10) as u8;
             len += 1;
+        }
+        if attempt > 1 {
+            bytes[len..len + 2].copy_from_slice(&[b'.', b'0' + attempt]);
+            len += 2;
         }
         Name { bytes, len }
     }
@@ -48,7 +56,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Durable with the next checkpoint. Some programs.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]: the page holds no file. [`Error::Exists`]: the name is another's.
+    /// [`Error::Corrupt`]: the page holds no file. [`Error::Exists`]: the names are others'.
     /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
     pub fn adopt(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.told(|fs| {
@@ -57,11 +65,10 @@ impl<N: Nand> FlashLight<'_, N> {
             fs.index_mut().load_scratch(at, Kind::File)?;
             let view = FileView::on(&*fs.index().scratch);
             let (ino, flags) = (view.ino(), view.flags());
-            let name = Name::of(ino);
             if flags & (FLAG_INDIRECT | FLAG_ORPHAN) != 0 {
                 return Err(fs.store_mut().nand.damaged(at, Damaged::File));
             }
-            let hash = fs.volume.vacant(lost, name.as_bytes())?;
+            let (name, hash) = fs.vacant_name(lost, ino)?;
             fs.index().need_page()?;
             fs.index_mut().reserve_index(true)?;
             fs.index_mut().flush_files()?;
@@ -99,25 +106,41 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// The number of `lost+found`, which is made if it is not there.
     fn lost_found(&mut self) -> Result<u32, Fault> {
-        match self.volume.lookup(ROOT_DIR, LOST_FOUND) {
-            Ok(found) => match found.node {
-                Node::Dir(ino) => Ok(ino),
-                Node::File(_) => Err(Fault::NotDir),
-            },
-            Err(Fault::NotFound) => {
-                let root = self.volume.getattr(Node::Dir(ROOT_DIR))?;
-                let new = New {
-                    mode: MODE_DIR | 0o700,
-                    uid: root.uid,
-                    gid: root.gid,
-                    now: root.ctime,
-                };
-                match self.volume.mkdir(ROOT_DIR, LOST_FOUND, &new)? {
-                    Node::Dir(ino) => Ok(ino),
-                    Node::File(_) => Err(Fault::NotDir),
-                }
+        for attempt in 1..=TRIES {
+            let mut bytes = *b"lost+found.2";
+            bytes[LOST_FOUND.len() + 1] = b'0' + attempt;
+            let name = if attempt > 1 { &bytes } else { LOST_FOUND };
+            let node = match self.volume.lookup(ROOT_DIR, name) {
+                Err(Fault::NotFound) => self.make_lost_found(name)?,
+                found => found?.node,
+            };
+            if let Node::Dir(ino) = node {
+                return Ok(ino);
             }
-            Err(e) => Err(e),
+        }
+        Err(Fault::NotDir)
+    }
+
+    fn make_lost_found(&mut self, name: &[u8]) -> Result<Node, Fault> {
+        let root = self.volume.getattr(Node::Dir(ROOT_DIR))?;
+        let new = New {
+            mode: MODE_DIR | 0o700,
+            uid: root.uid,
+            gid: root.gid,
+            now: root.ctime,
+        };
+        self.volume.mkdir(ROOT_DIR, name, &new)
+    }
+
+    /// The name that a number gets there, and its hash.
+    fn vacant_name(&mut self, lost: u32, ino: u32) -> Result<(Name, u32), Fault> {
+        let mut attempt = 1;
+        loop {
+            let name = Name::of(ino, attempt);
+            match self.volume.vacant(lost, name.as_bytes()) {
+                Err(Fault::Exists) if attempt < TRIES => attempt += 1,
+                hash => return Ok((name, hash?)),
+            }
         }
     }
 
@@ -127,8 +150,7 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         let lost = self.lost_found()?;
-        let name = Name::of(ino);
-        let hash = self.volume.vacant(lost, name.as_bytes())?;
+        let (name, hash) = self.vacant_name(lost, ino)?;
         let index = self.index_mut();
         index.dir_reserve(lost)?;
         index.room_for_name(Node::Dir(ino), name.len)?;
@@ -161,16 +183,16 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Gives a file found by its number a name there: no directory has an entry of it.
     pub(crate) fn adopt_by_number(&mut self, file: FileRef) -> Result<(), Fault> {
         let lost = self.lost_found()?;
+        let (name, _) = self.vacant_name(lost, file.ino)?;
         let i = self.index_mut().load_file(file)?;
         let ctime = self.index().files[i].file().time(Stamp::Change);
-        let name = Name::of(file.ino);
         self.volume.link(file, lost, name.as_bytes(), ctime)?;
         // The others go.
         self.index_mut().repair_names(file).map(drop)
     }
 }
 
-const _: () = assert!(NAME_MAX >= 11 && LOST_FOUND.len() <= NAME_MAX);
+const _: () = assert!(NAME_MAX >= 13 && LOST_FOUND.len() + 2 <= NAME_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -179,7 +201,8 @@ mod tests {
     #[test]
     fn numbers_are_names() {
         for (ino, name) in [(0, "#0"), (7, "#7"), (10, "#10"), (u32::MAX, "#4294967295")] {
-            assert_eq!(Name::of(ino).as_bytes(), name.as_bytes());
+            assert_eq!(Name::of(ino, 1).as_bytes(), name.as_bytes());
         }
+        assert_eq!(Name::of(u32::MAX, 9).as_bytes(), b"#4294967295.9");
     }
 }

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use flashkit_flashlight::{Config, LOST_FOUND};
+use flashkit_flashlight::{Area, Config, LOST_FOUND, Page, Visitor};
 use flashkit_nand::PageAddr;
-use flashkit_sim::{Cut, EraseTear, PowerCut, SimNand, Tear};
+use flashkit_sim::{Cut, EraseTear, PowerCut, Rot, SimNand, Tear};
 use flashkit_vfs::check::{check, repair};
 use flashkit_vfs::{FileSystem, Ino, NewInode, path};
 
-use crate::common::{Fs, try_mount, try_mount_lent, try_unmount};
+use crate::common::{Fs, NOW, chip, formatted, try_mount, try_mount_lent, try_unmount};
 use crate::damage::pages::{Loss, losses};
 use crate::damage::rot::{WAYS, Way, spoil};
 use crate::damage::tree::{Object, Tree, Volume, parent};
@@ -210,4 +210,58 @@ fn a_repair_may_be_cut() {
         }
     }
     assert!(done > 20, "{done} cuts");
+}
+
+/// Something else has the names that a repair gives: the directory, and what is below it.
+#[test]
+fn names_that_are_taken_keep_no_file_from_being_found_again() {
+    for taken in ["file", "link", "number"] {
+        let mut fs = formatted(chip(2048, 40, 32, 128));
+        let (root, new) = (fs.root(), NewInode::default());
+        let dir = fs.mkdir(root, b"dir", &new).unwrap().ino;
+        let below = fs.mkdir(dir, b"below", &new).unwrap().ino;
+        let file = fs.create(below, b"file", &new).unwrap().ino;
+        fs.write(file, 0, b"precious", NOW).unwrap();
+        let name = match taken {
+            "file" => {
+                fs.create(root, LOST_FOUND, &new).unwrap();
+                format!("lost+found.2/#{below}/file")
+            }
+            "link" => {
+                fs.symlink(root, LOST_FOUND, b"elsewhere", &new).unwrap();
+                format!("lost+found.2/#{below}/file")
+            }
+            _ => {
+                let lost = fs.mkdir(root, LOST_FOUND, &new).unwrap().ino;
+                fs.create(lost, format!("#{below}").as_bytes(), &new)
+                    .unwrap();
+                format!("lost+found/#{below}.2/file")
+            }
+        };
+        fs.sync().unwrap();
+        let mut pages = Dirs::default();
+        fs.volume().walk(&mut pages).unwrap();
+        let page = pages.0[&(dir as u32)];
+        let mut chip = try_unmount(fs).unwrap();
+        assert!(chip.rot(page, Rot::Lost).unwrap());
+        let mut fs = try_mount(chip, Config::default()).unwrap();
+        repair(fs.volume()).unwrap();
+        assert_eq!(check(fs.volume()).unwrap().findings, [], "{taken}");
+        let found = path::read_file(&mut fs, name.as_bytes());
+        assert_eq!(found, Ok(b"precious".to_vec()), "{taken}");
+    }
+}
+
+/// The page of each directory.
+#[derive(Default)]
+struct Dirs(BTreeMap<u32, PageAddr>);
+
+impl Visitor for Dirs {
+    fn page(&mut self, page: Page) {
+        if page.area == Area::Dir {
+            self.0.insert(page.ino, page.page);
+        }
+    }
+
+    fn problem(&mut self, _: PageAddr, _: u32, _: &'static str) {}
 }
