@@ -28,7 +28,7 @@ use crate::format::blockstate;
 use crate::format::deferred::Assembly;
 use crate::format::fields::{get_u8, get_u16, get_u32};
 use crate::format::header::HEADER;
-use crate::format::limits::{DEFERRED_MOST, MAP_PAGES, REMNANTS};
+use crate::format::limits::{MAP_PAGES, REMNANTS};
 use core::iter;
 use flashkit_bytes::{put_u16, put_u32};
 use flashkit_nand::Geometry;
@@ -54,9 +54,9 @@ pub(crate) const fn longest(geo: &Geometry) -> usize {
     blockstate::size(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + DATA_HEADS)
 }
 
-/// The same with them: more than there ever are.
+/// The same with them: as many as a tail of 16 bits' bytes has.
 fn most(geo: &Geometry) -> usize {
-    longest(geo) + DEFERRED_MOST + 2 * geo.page_size() as usize
+    longest(geo) + u16::MAX as usize
 }
 
 /// Bytes of the page, each so many times one after another.

@@ -4,6 +4,7 @@ use crate::format::area::{DATA_HEADS, HEADS};
 use crate::format::blockstate::BlockState;
 use crate::format::deferred::HASHES_LEAST;
 use crate::format::limits::{REMNANTS, RESERVES};
+use crate::format::snapshot::PIECE;
 use crate::format::validity;
 use crate::space::{dirty, paged};
 use flashkit_nand::Geometry;
@@ -29,10 +30,13 @@ pub(crate) const fn least_list(geo: &Geometry, is_paged: bool) -> usize {
     entries_size(geo, is_paged) - known_dirs_least(geo, is_paged) - 2 * HASHES_LEAST
 }
 
-/// Bytes of deferred changes at most with the least RAM: half of those of the dirty list.
+/// Bytes of deferred changes at most with the least RAM: half of those of the dirty list, and what
+/// two pages of a snapshot hold. So much is reckoned there beside what is deferred with more RAM.
 pub(crate) const fn deferred_least(geo: &Geometry, is_paged: bool) -> usize {
     let bytes = least_list(geo, is_paged);
-    (bytes - validity::room(geo, bytes)) / 2
+    let half = (bytes - validity::room(geo, bytes)) / 2;
+    let pages = 2 * (geo.page_size() as usize - PIECE);
+    if half < pages { half } else { pages }
 }
 
 /// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an

@@ -138,3 +138,27 @@ fn a_full_volume_mounts_with_less_ram_than_it_was_filled_with() {
         }
     }
 }
+
+/// The most changes that are deferred, on a chip of large blocks: a checkpoint has room for no more
+/// than a mount believes.
+#[test]
+fn a_checkpoint_with_all_changes_that_are_deferred_is_believed() {
+    let chip = format(chip(1024, 64, 256, 300), 1);
+    let ram = ram_useful(&chip.geometry());
+    let mut fs = try_mount_in(AnyNand::new(chip), ram, Config::default()).unwrap();
+    let (root, new) = (fs.root(), NewInode::default());
+    let mut files = Vec::new();
+    for d in 0..3_500 {
+        let dir = fs.mkdir(root, format!("d{d}").as_bytes(), &new).unwrap();
+        let file = fs.create(dir.ino, b"f", &new).unwrap().ino;
+        fs.write(file, 0, b"data", NOW).unwrap();
+        files.push(file);
+    }
+    fs.sync().unwrap();
+    for file in files {
+        change(&mut fs, file).unwrap();
+    }
+    fs.sync().unwrap();
+    let cut = fs.into_volume().nand().get::<SimNand>().clone();
+    clean(&mut try_mount_in(AnyNand::new(cut), ram, Config::default()).unwrap());
+}
