@@ -111,15 +111,26 @@ pub(crate) fn carve<'r>(ram: &mut &'r mut [u8], n: usize) -> &'r mut [u8] {
 /// Blocks that files have at least, when a volume is made.
 pub(crate) const LEAST: u32 = 8;
 
+/// Pages of a snapshot at most, without deferred changes.
+fn snapshot_pages(geo: &Geometry, layout: Option<Layout>) -> usize {
+    let in_snapshot = layout.map_or(blockstate::size(geo), |_| 0);
+    in_snapshot / (geo.page_size() as usize - PIECE) + 2
+}
+
 /// Whether a chip of this shape can hold a volume.
 pub(crate) fn fits(geo: &Geometry, layout: Option<Layout>) -> bool {
     let usable = geo.blocks().saturating_sub(reserve_blocks(geo.blocks()));
-    let in_snapshot = layout.map_or(blockstate::size(geo), |_| 0);
-    let snapshot = in_snapshot / (geo.page_size() as usize - PIECE) + 2;
     geo.page_size() >= 1024
         && geo.pages_per_block() >= 8
         && usable >= LEAST
-        && snapshot <= SNAPSHOT_PAGES
+        && snapshot_pages(geo, layout) <= SNAPSHOT_PAGES
+}
+
+/// Whether a new volume can be made on it: of the blocks of the allocation log three are enough for
+/// a snapshot with all deferred changes. With more a checkpoint would be due after each checkpoint.
+pub(crate) fn log_fits(geo: &Geometry, layout: Option<Layout>) -> bool {
+    let pages = geo.pages_per_block() as usize;
+    snapshot_pages(geo, layout) + pages / 4 <= 3 * pages
 }
 
 /// How many bytes each part of a store has.

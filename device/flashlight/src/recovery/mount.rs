@@ -16,7 +16,7 @@ use crate::format::node::{INDEX_DIR, ROOT_DIR};
 use crate::format::table_page::Layout;
 use crate::index::Index;
 use crate::index::inodes::New;
-use crate::recovery::memory::{LEAST, fits, ram_needed_for, store_parts};
+use crate::recovery::memory::{LEAST, fits, log_fits, ram_needed_for, store_parts};
 use crate::recovery::recover::Replayed;
 use crate::recovery::roots::Leaf;
 use crate::space::erased::Unseen;
@@ -77,7 +77,11 @@ impl<'r, N: Nand> Volume<'r, N> {
         let fs = self;
         let geo = fs.durable.index.store.geo;
         let (store, anchor) = (&mut fs.durable.index.store, &mut fs.durable.anchor);
-        if let Some(layout) = Layout::of(&geo, config.table_page) {
+        let layout = Layout::of(&geo, config.table_page);
+        if !log_fits(&geo, layout) {
+            return Err(Fault::Geometry);
+        }
+        if let Some(layout) = layout {
             store.table.begin_paging(layout);
         }
         store.volume = number;

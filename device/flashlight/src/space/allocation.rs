@@ -64,7 +64,7 @@ impl<N: Nand> Store<'_, N> {
                 return Ok(None);
             };
             // What is in a block that no page names would not be found, nor records in one in which
-            // a mount does not look for them.
+            // a mount does not look for them, or that no checkpoint can list.
             let any = self.log.naming || self.log.formatting || self.log.together;
             let next = u32::from(self.log.reserves[i].0);
             let unnamed = i >= self.log.reserved - self.log.unnamed;
@@ -72,7 +72,8 @@ impl<N: Nand> Store<'_, N> {
                 .log
                 .beginning
                 .is_some_and(|named| !named.contains(&next));
-            if !any && (unnamed || area == LogArea::Bitmap && unfound) {
+            let unlisted = area == LogArea::Bitmap && self.log.blocks.is_full();
+            if unlisted || !any && (unnamed || area == LogArea::Bitmap && unfound) {
                 self.log.lost = true;
                 return Err(Fault::NoSpace);
             }

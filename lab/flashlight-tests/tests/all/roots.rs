@@ -451,3 +451,19 @@ fn a_chip_without_blocks_for_roots_is_refused() {
         }
     }
 }
+
+/// Many small blocks, and a table of them that is in RAM: a checkpoint would be more blocks of the
+/// allocation log than it can list, and the volume would be lost.
+#[test]
+fn a_chip_with_too_many_small_blocks_is_refused() {
+    for (blocks, fits) in [(20_000, true), (21_000, false)] {
+        let chip = chip(1024, 40, 8, blocks);
+        let mut ram = vec![0; ram_needed_for(&chip.geometry(), 0)];
+        let formatted = FlashLight::format(AnyNand::new(chip), &mut ram, 1, &New::default());
+        match formatted {
+            Ok(_) if fits => {}
+            Err(Error::Geometry) if !fits => {}
+            r => panic!("{blocks} blocks: {:?}", r.map(drop)),
+        }
+    }
+}
