@@ -258,6 +258,8 @@ impl<'r, N: Nand> Index<'r, N> {
     /// of which there was more. A read and a program for each.
     #[inline(never)]
     fn write_left_out(&mut self, start: &Start) -> Result<(), Fault> {
+        // Who deferred them left blocks for them, beside those that a recovery takes.
+        let drawn = self.store.drawn;
         let mut parts = self.parts();
         for at in start.snapshot[..start.snapshot_len].iter().copied() {
             let at = PageAddr(at);
@@ -269,6 +271,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 self.noted(written)?;
             }
         }
+        self.store.drawn = drawn;
         self.deferred_left_out = false;
         Ok(())
     }
