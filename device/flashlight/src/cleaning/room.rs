@@ -87,7 +87,7 @@ impl<N: Nand> Volume<'_, N> {
             self.account(Purpose::Checkpoint, |volume| {
                 volume.index_mut().write_cached()
             })?;
-            if self.store().deferred_len() <= least || self.store().available() <= FLOOR {
+            if self.store().deferred_len() <= least || !self.has_room_for_step()? {
                 return Ok(());
             }
             let written = self.account(Purpose::Step, |volume| {

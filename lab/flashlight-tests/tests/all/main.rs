@@ -31,6 +31,7 @@ mod replay;
 mod room;
 mod roots;
 mod rot;
+mod shapes;
 mod short_tags;
 mod stuck;
 mod table;
