@@ -15,6 +15,8 @@
 //! lower 9 bits of a node's check its epoch is mixed (XOR): who does not know the epoch has 18 bits
 //! to check, and sees any change within 8 bits in a row; with all of the check, within 27.
 
+use core::sync::atomic::{Ordering, compiler_fence};
+
 /// Bytes in a block.
 pub const BLOCK: usize = 512;
 /// Bytes of a block before its payload.
@@ -35,7 +37,7 @@ pub(crate) const EPOCH_BITS: u32 = 0x1ff;
 #[inline(never)]
 pub(crate) fn unseal(block: &mut Block, init: u32) -> (u32, u32) {
     let mut held = 0;
-    for word in &mut block[..3] {
+    for word in block.iter_mut().take(3) {
         held = held >> 9 | u32::from_le(*word) >> NUMBER_BITS << 18;
         *word &= NUMBER.to_le();
     }
@@ -54,7 +56,7 @@ pub(crate) fn unseal(block: &mut Block, init: u32) -> (u32, u32) {
 #[inline(never)]
 pub(crate) fn seal(block: &mut Block, init: u32, mix: u32) {
     let mut crc = unseal(block, init).0 ^ mix;
-    for word in &mut block[..3] {
+    for word in block.iter_mut().take(3) {
         *word |= (crc << NUMBER_BITS).to_le();
         crc >>= 9;
     }
@@ -64,9 +66,9 @@ pub(crate) fn seal(block: &mut Block, init: u32, mix: u32) {
 // The loop must not become a call of `memset`: that would be larger than all that calls it.
 #[inline(never)]
 pub(crate) fn clear(block: &mut Block) {
-    let zero = core::hint::black_box(0);
     for word in block {
-        *word = zero;
+        *word = 0;
+        compiler_fence(Ordering::SeqCst);
     }
 }
 

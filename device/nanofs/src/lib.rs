@@ -117,8 +117,6 @@ pub struct NanoFs<D: BlockDevice, const N: usize = 3> {
     slot: u32,
     /// One more than the index of the node last looked at, 0: none.
     node: u32,
-    /// The block that the buffer begins with.
-    read_at: u32,
     /// Where the search for free blocks goes on, and how many it may still look at.
     rotor: u32,
     looks: u32,
@@ -136,8 +134,13 @@ pub struct NanoFs<D: BlockDevice, const N: usize = 3> {
     since: u32,
     /// Number of the last header written.
     seq: u32,
+    /// A slot with a free header; 0: none.
+    free: u16,
+    /// The slot where the search for trash goes on; 0: there is none.
+    trash_slot: u16,
     /// Blocks of data that may be dirty: so many, from this one on; each counts twice.
     dirty_at: u32,
+    dirty_left: i32,
 
     /// The header of one file, one block of the bitmap, and the buffer: nodes that have been
     /// read; or full nodes that wait to be written and, behind them, the tail of the file.
@@ -145,16 +148,13 @@ pub struct NanoFs<D: BlockDevice, const N: usize = 3> {
 
     /// Version of the tail.
     tail_version: u32,
-    dirty_left: i32,
+    /// The block that the buffer begins with.
+    read_at: u32,
     key: u32,
     files: u32,
     salt: u32,
     /// Blocks of the bitmap.
     maps: u16,
-    /// A slot with a free header; 0: none.
-    free: u16,
-    /// The slot where the search for trash goes on; 0: there is none.
-    trash_slot: u16,
     /// Place in the buffer of the node last looked at, or of the tail.
     node_at: u8,
     /// Blocks in the buffer that were read in one command.

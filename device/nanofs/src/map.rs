@@ -36,11 +36,12 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         (self.init(0, self.map_at), 2 * self.map_at + 3 * self.files)
     }
 
-    /// Brings the block of the bitmap to RAM that tells of a block; gives the block's place there.
+    /// Brings the block of the bitmap to RAM that tells of a block; gives the word that holds its
+    /// state there, and the first bit.
     /// Costs two reads if it is not there, three if the first copy is the newer one, and a write if
     /// the one in RAM has changed.
     #[inline(never)]
-    fn map_load(&mut self, block: u32) -> u32 {
+    fn map_load(&mut self, block: u32) -> (u32, u32) {
         let i = block.wrapping_sub(self.data);
         if i < self.blocks - self.data {
             let at = i / MAPPED + 1;
@@ -55,17 +56,17 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
                 }
             }
             if self.map_at == at {
-                return i % MAPPED;
+                let i = i % MAPPED;
+                return (3 + i / 16, i % 16 * 2);
             }
         }
         self.fail(Error::BadBitmap);
-        0
+        (0, 0)
     }
 
-    /// The word with the `i`-th state, 16 to a word.
     #[inline(always)]
-    fn map_word(&mut self, i: u32) -> &mut u32 {
-        &mut self.mem[MAP][((3 + i / 16) & 127) as usize]
+    fn map_word(&mut self, word: u32) -> &mut u32 {
+        &mut self.mem[MAP][(word & 127) as usize]
     }
 
     /// Writes the block of the bitmap in RAM if it has changed.
@@ -88,7 +89,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         crate::block::clear(&mut self.mem[MAP]);
         let first = self.data + (self.map_at - 1) * MAPPED;
         for i in 0..MAPPED.min(self.blocks - first) {
-            *self.map_word(i) |= (USED << (i % 16 * 2)).to_le();
+            *self.map_word(3 + i / 16) |= (USED << (i % 16 * 2)).to_le();
         }
         self.map_changed = true;
         self.map_store();
@@ -97,23 +98,27 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// The state of a block.
     #[inline(never)]
     pub(crate) fn state(&mut self, block: u32) -> u32 {
-        let i = self.map_load(block);
-        u32::from_le(*self.map_word(i)) >> (i % 16 * 2) & 3
+        let (word, bit) = self.map_load(block);
+        self.map_state(word, bit)
+    }
+
+    #[inline(always)]
+    fn map_state(&mut self, word: u32, bit: u32) -> u32 {
+        u32::from_le(*self.map_word(word)) >> (bit & 31) & 3
     }
 
     /// Sets the state of a block: `TO_` one. `BadBitmap` if it cannot come to that from the one it
     /// is in.
     #[inline(never)]
     pub(crate) fn mark(&mut self, block: u32, to: u32) {
-        let was = self.state(block);
+        let (word, bit) = self.map_load(block);
+        let was = self.map_state(word, bit);
         let change = was ^ to >> 4;
         if to >> was & 1 == 0 {
             self.fail(Error::BadBitmap);
         }
         if self.ok() && change != 0 {
-            let i = self.map_load(block);
-            let bit = i % 16 * 2;
-            *self.map_word(i) ^= (change << bit).to_le();
+            *self.map_word(word) ^= (change << (bit & 31)).to_le();
             self.map_changed = true;
         }
     }
