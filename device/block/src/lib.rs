@@ -70,6 +70,11 @@ pub trait BlockDevice {
     type Error: core::fmt::Debug;
 
     /// Whether a write that a power cut interrupts may leave a sector that is neither old nor new.
+    ///
+    /// Of such a device, a sector that cannot be read counts as one that a cut has torn, and what
+    /// was there before it is believed. So what fails on the way (a wrong CRC on the bus, a card
+    /// that has not answered in time) is for the driver to do again, not to report. Nano-FS reads
+    /// a sector three times before it takes it for torn.
     const TEARS: bool = false;
 
     /// Whether a trimmed sector reads as zeros at once, and for good after the next

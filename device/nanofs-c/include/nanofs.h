@@ -143,6 +143,9 @@ typedef struct nanofs {
 /*
  A device of 512-byte blocks. Each function is given `context` and returns 0, or anything else
  when it failed. A cut write may leave a block torn or unreadable, but no other block.
+
+ A read that fails is done again, twice; a block that cannot be read then counts as one that a
+ cut has torn. So a driver repeats what fails on the way, such as a transfer with a wrong CRC.
  */
 typedef struct nanofs_device {
   /*

@@ -25,6 +25,9 @@ pub(crate) const HEADER_INIT: u32 = b'H' as u32;
 /// What the check of the metadata block starts from.
 pub(crate) const META_INIT: u32 = b'M' as u32;
 
+/// How often a block is read before it counts as one that cannot be read.
+const TRIES: u32 = 3;
+
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// A word of the header in RAM.
     #[inline(always)]
@@ -177,19 +180,22 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
     }
 
-    /// Reads a block; gives how its check differs from what `init` says. One that cannot be read
-    /// is no block, where a cut may leave such.
+    /// Reads a block; gives how its check differs from what `init` says. What fails once may have
+    /// failed on the way, so it is read again. One that cannot be read is no block, where a cut may
+    /// leave such; what it holds then is anything.
     #[inline(never)]
     pub(crate) fn fetch(&mut self, which: usize, block: u32, init: u32) -> u32 {
         self.left = self.left.wrapping_sub(1);
-        if self.ok() {
+        let mut tries = TRIES;
+        while tries > 0 && self.ok() {
+            tries -= 1;
             let to = &mut self.mem[which.min(N - 1)];
             match self.dev.read(block, bytemuck::cast_slice_mut(to)) {
                 Ok(()) => {
                     let (crc, held) = unseal(to, init);
                     return crc ^ held;
                 }
-                Err(_) if D::TEARS => {}
+                Err(_) if D::TEARS || tries > 0 => {}
                 Err(error) => self.device_failed(error),
             }
         }

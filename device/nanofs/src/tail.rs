@@ -148,7 +148,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Writes the tail, which is in the buffer, to the older of its two blocks.
     #[inline(never)]
     pub(crate) fn write_tail(&mut self) {
-        self.tail_version += 1;
+        // Of 23 bits on the medium; a tail that could not be read has left anything.
+        self.tail_version = self.tail_version.wrapping_add(1);
         let (init, block) = self.tail();
         self.set_number(BUFFER, 1, self.get(USED));
         self.set_number(BUFFER, 2, self.tail_version);

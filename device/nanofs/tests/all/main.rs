@@ -6,4 +6,5 @@ mod common;
 mod costs;
 mod model;
 mod powercut;
+mod read_errors;
 mod rescue;
