@@ -44,7 +44,7 @@
 #define NANOFS_E_GEOMETRY -2
 
 /*
- There is no volume: format it.
+ There is no volume: format it. Of any call but `nanofs_mount`: no volume is mounted.
  */
 #define NANOFS_E_NOT_FORMATTED -3
 

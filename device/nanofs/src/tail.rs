@@ -193,9 +193,12 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
     }
 
-    /// Leaves the file in RAM: another one comes.
+    /// Leaves the file in RAM: another one comes. `NotFormatted` if no volume is mounted.
     #[inline(never)]
     pub(crate) fn evict(&mut self) {
+        if self.end == 0 {
+            self.error = Some(Error::NotFormatted);
+        }
         if self.slot != 0 {
             self.save();
             self.shorten();

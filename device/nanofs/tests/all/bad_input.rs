@@ -530,3 +530,34 @@ fn a_damaged_node_that_was_overwritten_is_in_the_way_of_nothing() {
     while fs.clean(u32::MAX).unwrap() {}
     assert_eq!(fs.open(b"f"), Err(Error::NotFound));
 }
+
+/// A volume that did not mount is not written: the header of a new file would go where block 0 is,
+/// and the others be gone at the next mount.
+#[test]
+fn what_did_not_mount_is_not_written() {
+    let card = used_card();
+    let mut damaged = card.clone();
+    damaged.bytes_mut()[CARD_BLOCK..3 * CARD_BLOCK].fill(0);
+    let blank = SimCard::new(300, CardTiming::default());
+    for (card, key, why) in [
+        (&card, KEY ^ 1, Error::WrongKey),
+        (&damaged, KEY, Error::BadHeader),
+        (&blank, KEY, Error::NotFormatted),
+    ] {
+        for tried in [false, true] {
+            let mut fs: NanoFs<SimCard> = NanoFs::new(card.clone());
+            if tried {
+                assert_eq!(fs.mount(key), Err(why));
+            }
+            let none = Error::NotFormatted;
+            assert_eq!(fs.create(b"new"), Err(none), "{why:?}");
+            assert_eq!(fs.open(b"f0"), Err(none), "{why:?}");
+            assert_eq!(fs.rename(b"f0", b"f9"), Err(none), "{why:?}");
+            assert_eq!(fs.delete(b"f0"), Err(none), "{why:?}");
+            assert_eq!(fs.clean(u32::MAX), Err(none), "{why:?}");
+            assert_eq!(fs.next_file(0), Err(none), "{why:?}");
+            fs.sync().unwrap();
+            assert!(fs.device_ref().bytes() == card.bytes(), "{why:?}");
+        }
+    }
+}

@@ -157,6 +157,9 @@ fn callers_mistakes() {
     assert_eq!(fs.rename(b"b", b"c"), Err(Error::Exists));
     assert_eq!(fs.rename(b"x", b"y"), Err(Error::NotFound));
     assert_eq!(fs.size(b), Ok(4));
+    // What a listing in C goes on with after an error, as a cursor.
+    assert_eq!(fs.next_file(-1i32 as u32), Ok(0));
+    assert_eq!(fs.next_file(u32::MAX - 1), Ok(0));
     let mut other: NanoFs<SimCard> = NanoFs::new(fs.into_device());
     assert_eq!(other.mount(KEY + 1), Err(Error::WrongKey));
 }

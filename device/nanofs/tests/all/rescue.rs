@@ -167,5 +167,5 @@ fn what_is_no_volume_stays_none() {
     card.bytes_mut().fill(0);
     let mut fs: NanoFs<SimCard> = NanoFs::new(card);
     assert_eq!(fs.mount_damaged(KEY), Err(Error::BadHeader));
-    assert_eq!(fs.open(b"f0"), Err(Error::NotFound));
+    assert_eq!(fs.open(b"f0"), Err(Error::NotFormatted));
 }
