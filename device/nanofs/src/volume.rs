@@ -68,8 +68,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     ///
     /// A mount must give the same `key`. `seed` should be a number that no earlier volume on this
     /// device had, best a random one: blocks of an earlier volume are told by it. (A volume that
-    /// can still be recognised is told from the new one in any case.) Costs 5 writes and one for
-    /// each 2,000 blocks.
+    /// can still be recognised, or the making of which was cut, is told from the new one in any
+    /// case.) Costs at most two reads, 5 writes, and one more for each 2,000 blocks.
     ///
     /// # Errors
     /// `Geometry`: the device has other sectors, or is too small for so many files.
@@ -79,13 +79,16 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.fail(Error::Geometry);
         }
         self.salt = seed;
-        if self.fetch(HEADER, META, META_INIT) == 0 {
+        // An earlier attempt may have been cut while it wrote block 0.
+        if self.fetch(HEADER, META, META_INIT) == 0 || self.fetch(HEADER, 1, HEADER_INIT) == 0 {
             self.salt = self.get(SALT).wrapping_add(1);
         }
-        // From here on there is no volume, until the first header is written.
+        // From here on there is no volume, until the first header is written; what block 0 holds
+        // is none, and tells another attempt of the salt.
         clear(&mut self.mem[HEADER]);
+        self.set(SALT, self.salt);
         for block in META..3 {
-            self.put(HEADER, block, 0);
+            self.put(HEADER, block, META_INIT);
         }
         let mut at = 0;
         while at < self.maps.into() && self.ok() {

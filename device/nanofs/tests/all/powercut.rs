@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{KEY, assert_sound, content, formatted, mounted, read_tree};
 use flashkit_nanofs::{Error, Handle, NanoFs};
-use flashkit_sim::{CardCut, CardLog, SimCard};
+use flashkit_sim::{CardCut, CardLog, CardTiming, SimCard};
 
 /// What a script does. Files are named by numbers; they are opened when they are first used.
 #[derive(Clone, Copy, Debug)]
@@ -542,4 +542,35 @@ fn old_nodes_are_not_taken_for_new_ones() {
         ]);
     }
     search::<3>("old nodes", &formatted(44, 4), &ops, 2);
+}
+
+/// A format is cut, and done again with the same seed, as firmware does that has no random number:
+/// no file of the volume before comes back, on a bitmap that calls its blocks free.
+#[test]
+fn a_format_that_is_done_again() {
+    let mut fs: NanoFs<SimCard> = NanoFs::new(SimCard::new(200, CardTiming::default()));
+    fs.format(KEY, 8, 1).unwrap();
+    for i in 0..6 {
+        let file = fs.create(name(i).as_bytes()).unwrap();
+        fs.write(file, &content(i.into(), 0, 3_000)).unwrap();
+        fs.close(file).unwrap();
+    }
+    let mut fs: NanoFs<CardLog> = NanoFs::new(CardLog::new(fs.into_device()));
+    fs.format(KEY, 8, 1).unwrap();
+    let log = fs.into_device();
+    for at in (0..log.len()).filter(|&at| log.can_cut(at)) {
+        for cut in CUTS {
+            let mut fs: NanoFs<SimCard> = NanoFs::new(log.after(at, cut));
+            // The program may have looked, and has found a volume or none.
+            let found = fs.mount(KEY);
+            fs.format(KEY, 8, 1).unwrap();
+            for new in 0..4 {
+                let what = format!("{}, {cut:?}, {found:?}, {new} files", log.describe(at));
+                fs = mounted(fs.into_device());
+                assert_eq!(read_tree(&mut fs).unwrap().len(), new, "{what}");
+                assert_sound(fs.device(), &what);
+                fs.create(format!("new{new}").as_bytes()).unwrap();
+            }
+        }
+    }
 }
