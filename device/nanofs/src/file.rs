@@ -304,7 +304,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `BeyondEnd`; `Full`: the position tells how much was written.
     pub fn write(&mut self, handle: Handle, mut data: &[u8]) -> Result<()> {
-        let mut is_clean = false;
+        // Bytes that were left when it was cleaned last: it may make room again for others.
+        let mut cleaned = usize::MAX;
         while !data.is_empty() && self.ok() {
             let (pos, size) = self.load_handle(handle);
             let mut rest = data;
@@ -315,9 +316,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             if self.ok() {
                 self.handle(handle).pos = pos + (data.len() - rest.len()) as u32;
                 data = rest;
-            } else if !is_clean && self.forgive(Error::Full) {
+            } else if data.len() < cleaned && self.forgive(Error::Full) {
+                cleaned = data.len();
                 self.clean_some(NONE);
-                is_clean = true;
             }
         }
         self.end()

@@ -420,6 +420,23 @@ fn a_full_card() {
     assert_eq!(fs.size(b), Ok(30_500));
 }
 
+/// A file that takes nearly all of the card is overwritten as a whole: each time that the blocks
+/// for its new nodes are used up, cleaning makes room again.
+#[test]
+fn a_full_card_is_overwritten() {
+    let mut fs: NanoFs<SimCard> = mounted(formatted(300, 1));
+    let file = fs.create(b"f").unwrap();
+    let len = (fs.space_left().unwrap() - 30 * NODE_DATA) as usize;
+    for version in 0..3 {
+        fs.seek(file, 0).unwrap();
+        fs.write(file, &content(version, 0, len)).unwrap();
+    }
+    assert!(read_all(&mut fs, "f").unwrap() == content(2, 0, len));
+    fs.close(file).unwrap();
+    let mut fs: NanoFs<SimCard> = mounted(fs.into_device());
+    assert!(read_all(&mut fs, "f").unwrap() == content(2, 0, len));
+}
+
 /// A device that fails is an error, and a mount finds what was synced.
 #[test]
 fn a_device_that_fails() {
