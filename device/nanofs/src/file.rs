@@ -9,7 +9,7 @@ use crate::header::{
 };
 use crate::map::TO_RESERVED;
 use crate::store::HEADER;
-use crate::{Error, HANDLES, NONE, NanoFs, Open, Result};
+use crate::{Error, HANDLES, NONE, NanoFs, Open, Result, SEEK_END};
 
 /// An open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +40,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Makes the file of a handle the one in RAM; gives the handle's position, and the file's size.
     #[inline(never)]
     fn load_handle(&mut self, handle: Handle) -> (u32, u32) {
-        let slot = self.handle(handle).slot;
+        let Open { pos, slot, .. } = *self.handle(handle);
         self.load(slot.into());
-        let size = self.file_size();
-        let open = self.handle(handle);
-        if open.pos == NONE {
-            open.pos = size;
-        }
-        (open.pos, size)
+        (pos, self.file_size())
     }
 
     /// Bytes in the file in RAM.
@@ -242,13 +237,18 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.value(size)
     }
 
-    /// Sets the position of the next read or write; [`crate::SEEK_END`] is the end
-    /// of the file at that time.
+    /// Sets the position of the next read or write; [`SEEK_END`] is the end of the file at that
+    /// time; to find it costs what bringing the file to RAM costs.
     ///
     /// # Errors
     /// `BadHandle`. A position beyond the end is reported by the write that follows.
-    pub fn seek(&mut self, handle: Handle, pos: u32) -> Result<()> {
-        self.handle(handle).pos = pos;
+    pub fn seek(&mut self, handle: Handle, mut pos: u32) -> Result<()> {
+        if pos == SEEK_END {
+            (_, pos) = self.load_handle(handle);
+        }
+        if self.ok() {
+            self.handle(handle).pos = pos;
+        }
         self.end()
     }
 
@@ -326,7 +326,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Writes at the end of the file.
     pub fn append(&mut self, handle: Handle, data: &[u8]) -> Result<()> {
-        self.handle(handle).pos = NONE;
+        self.seek(handle, SEEK_END)?;
         self.write(handle, data)
     }
 

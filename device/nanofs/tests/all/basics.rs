@@ -1,7 +1,7 @@
 //! Files come and go and hold what was written.
 
 use crate::common::{KEY, assert_sound, content, formatted, mounted, read_all, read_tree};
-use flashkit_nanofs::{Error, NanoFs};
+use flashkit_nanofs::{Error, NanoFs, SEEK_END};
 use flashkit_sim::SimCard;
 
 #[test]
@@ -121,6 +121,25 @@ fn cleaning_in_the_smallest_slices() {
         assert!(slices < 500);
     }
     assert_eq!(assert_sound(&fs.into_device(), "cleaned").states[2], 0);
+}
+
+/// The end is a place like any other, and that of the call: another handle's bytes come behind it.
+#[test]
+fn the_position_at_the_end() {
+    let mut fs: NanoFs<SimCard> = mounted(formatted(600, 3));
+    let (a, other) = (fs.create(b"a").unwrap(), fs.create(b"other").unwrap());
+    let b = fs.open(b"a").unwrap();
+    fs.append(a, &content(1, 0, 700)).unwrap();
+    fs.append(other, b"of another file").unwrap();
+    fs.seek(b, SEEK_END).unwrap();
+    assert_eq!(fs.position(b), Ok(700));
+    fs.append(a, b"more").unwrap();
+    assert_eq!(fs.position(b), Ok(700));
+    assert_eq!(fs.read(b, &mut [0; 10]), Ok(4));
+    assert_eq!(fs.position(b), Ok(704));
+    fs.seek(b, SEEK_END).unwrap();
+    fs.append(b, b"").unwrap();
+    assert_eq!(fs.position(b), Ok(704));
 }
 
 #[test]
