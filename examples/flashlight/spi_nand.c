@@ -72,7 +72,8 @@ static int to_cache(spi_nand *nand, uint8_t code, uint32_t column, const uint8_t
 static int enable_write(spi_nand *nand) { return command(nand, (uint8_t[]){0x06}, 1); }
 
 /* Programs the cache, or erases. A chip that is gone has no failure to tell of: so a write enable
- * that it has not taken is an error. One whose blocks are locked again has lost its supply. */
+ * that it has not taken is an error. One whose blocks are locked again has lost its supply: what it
+ * was at may not be done, though nothing has failed. */
 static int execute(spi_nand *nand, uint8_t code, uint32_t page, uint32_t us, int failed)
 {
     int status = get(nand, STATUS);
@@ -80,10 +81,10 @@ static int execute(spi_nand *nand, uint8_t code, uint32_t page, uint32_t us, int
         return SPI_NAND_E_DISABLED;
     if (status >= 0)
         status = with_page(nand, code, page, us);
-    if (status < 0 || !(status & failed))
-        return status < 0 ? status : 0;
-    int locked = get(nand, PROTECTION);
-    return locked < 0 ? locked : locked ? SPI_NAND_E_LOCKED : FLASHLIGHT_CHIP_FAILED;
+    int locked = status < 0 ? status : get(nand, PROTECTION);
+    if (locked)
+        return locked < 0 ? locked : SPI_NAND_E_LOCKED;
+    return status & failed ? FLASHLIGHT_CHIP_FAILED : 0;
 }
 
 /* Brings a page to the cache. The bits that the ECC has corrected, or a negative number. */

@@ -11,7 +11,7 @@
 //! | a run of bytes out of the cache | `03` and 3 of column | its length |
 //! | write enable | `06`, `0F C0` and the status | |
 //! | a run of bytes into the cache | `02` or `84` and 2 of column | its length |
-//! | program, erase | `10` or `D8` and 3 of address, `0F C0` and the status | |
+//! | program, erase | `10` or `D8` and 3 of address, `0F C0` and `0F A0` and what they say | |
 //! | copy within the chip | as a page read and a program of all usable spare bytes | |
 //!
 //! A host looks at the status while the chip is busy, too. That takes no time of its own, and is
@@ -22,6 +22,8 @@ const BLANKS: u64 = 64;
 /// A row command and the look that finds it ended; a write enable and the look whether it is taken.
 const ROW: u64 = 4 + 3;
 const ENABLE: u64 = 1 + 3;
+/// The look whether all blocks are locked again, behind a program or an erase.
+const LOCKS: u64 = 3;
 const FROM_CACHE: u64 = 4;
 const INTO_CACHE: u64 = 3;
 
@@ -111,7 +113,7 @@ impl Bus {
             loads += rest.div_ceil(BLANKS);
         }
         bytes += spare as u64;
-        self.sent(ENABLE + loads * INTO_CACHE + ROW, bytes)
+        self.sent(ENABLE + loads * INTO_CACHE + ROW + LOCKS, bytes)
     }
 
     /// A copy within the chip: the data stays in its cache. All of the page's usable spare bytes
@@ -125,7 +127,7 @@ impl Bus {
             rest -= given;
             loads += u64::from(given > 0) + (len - given).div_ceil(BLANKS);
         }
-        let single = ROW + ENABLE + loads * INTO_CACHE + ROW;
+        let single = ROW + ENABLE + loads * INTO_CACHE + ROW + LOCKS;
         self.sent(single, u64::from(spare_size))
     }
 
@@ -139,7 +141,7 @@ impl Bus {
 
     /// An erase.
     pub(crate) fn erase(self) -> Moved {
-        self.moved(ENABLE + ROW, 0)
+        self.moved(ENABLE + ROW + LOCKS, 0)
     }
 }
 
@@ -178,6 +180,12 @@ mod tests {
     fn no_byte_of_data_costs_no_column() {
         assert_eq!(bus(100, 1).read([0, 0], 0).bytes, 7);
         assert_eq!(bus(100, 1).read([0, 0], 7).bytes, 7 + 2 * 4 + 7);
-        assert_eq!(bus(100, 1).erase(), Moved { bytes: 11, ns: 880 });
+        assert_eq!(
+            bus(100, 1).erase(),
+            Moved {
+                bytes: 14,
+                ns: 1_120
+            }
+        );
     }
 }

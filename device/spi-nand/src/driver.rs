@@ -244,12 +244,10 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
         self.outcome(status & PROGRAM_FAILED != 0)
     }
 
-    /// What a failure means. A chip that has lost its supply for a moment has all blocks locked
-    /// again: that is no bad block.
+    /// What a program or an erase has come to. A chip that has lost its supply for a moment has all
+    /// blocks locked again. If it was at work then, it says that nothing failed, and may have done
+    /// nothing; what it refuses since is no bad block.
     fn outcome(&mut self, failed: bool) -> Result<OpStatus, Error<SPI::Error>> {
-        if !failed {
-            return Ok(OpStatus::Done);
-        }
         let found = self.bus.get_feature(PROTECTION)?;
         if found != 0 {
             return Err(Error::Register {
@@ -258,7 +256,11 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
                 found,
             });
         }
-        Ok(OpStatus::Failed)
+        Ok(if failed {
+            OpStatus::Failed
+        } else {
+            OpStatus::Done
+        })
     }
 
     /// Does something with the chip, which must be ready for it. Where that ends with an error, the

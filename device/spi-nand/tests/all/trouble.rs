@@ -2,8 +2,8 @@
 
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::spi::{SpiNandError, SpiPart};
-use flashkit_sim::{ChipSpec, Faults, Rate, SimError, SimNand, Weak};
+use flashkit_sim::spi::{SpiCut, SpiNandError, SpiPart};
+use flashkit_sim::{ChipSpec, EraseTear, Faults, Rate, SimError, SimNand, Tear, Weak};
 use flashkit_spi_nand::{Doing, Error, Idle, SpiNand, parts};
 
 use crate::{Chip, every_part, open, read_page, with_faults};
@@ -164,6 +164,75 @@ fn a_chip_that_has_lost_its_settings() {
         let mut driver = open(&mut chip).unwrap();
         assert_eq!(read_page(&mut driver, PageAddr(0)).0[0], 0xFF);
         assert_eq!(driver.program(PageAddr(0), b"a", &[]), Ok(OpStatus::Done));
+    }
+}
+
+/// A supply that sags while the chip programs or erases: it starts anew and says that nothing has
+/// failed, but the page is blank and the block as it was. That must not pass for done.
+#[test]
+fn a_chip_that_loses_its_supply_at_work() {
+    for (part, mut chip) in every_part() {
+        let delay = chip.delay();
+        let bus = Sagging {
+            chip: &mut chip,
+            at: None,
+        };
+        let mut driver = SpiNand::open(bus, delay, Idle, &parts::ALL).unwrap();
+        assert_eq!(driver.program(PageAddr(0), b"a", &[]), Ok(OpStatus::Done));
+        let expected = Error::Register {
+            register: 0xA0,
+            wanted: 0,
+            found: 0x7C,
+        };
+        driver.spi_mut().at = Some(0x10);
+        let programmed = driver.program(PageAddr(1), b"b", &[]);
+        assert_eq!(programmed, Err(expected.clone()), "{}", part.name);
+        drop(driver);
+        let delay = chip.delay();
+        let bus = Sagging {
+            chip: &mut chip,
+            at: Some(0xD8),
+        };
+        let mut driver = SpiNand::open(bus, delay, Idle, &parts::ALL).unwrap();
+        assert_eq!(driver.erase(BlockAddr(0)), Err(expected), "{}", part.name);
+        drop(driver);
+        let mut driver = open(&mut chip).unwrap();
+        assert_eq!(read_page(&mut driver, PageAddr(0)).0[0], b'a');
+        assert_eq!(read_page(&mut driver, PageAddr(1)).0[0], 0xFF);
+        assert_eq!(driver.erase(BlockAddr(0)), Ok(OpStatus::Done));
+    }
+}
+
+/// A chip whose supply, not that of the host, is gone for a moment behind this command.
+struct Sagging<'c> {
+    chip: &'c mut Chip,
+    at: Option<u8>,
+}
+
+impl ErrorType for Sagging<'_> {
+    type Error = SpiNandError<SimError>;
+}
+
+impl SpiDevice for Sagging<'_> {
+    fn transaction(&mut self, operations: &mut [Operation<'_, u8>]) -> Result<(), Self::Error> {
+        let sent = match operations.first() {
+            Some(Operation::Write(bytes)) => bytes.first().copied(),
+            _ => None,
+        };
+        self.chip.transaction(operations)?;
+        if sent.is_some() && sent == self.at {
+            self.at = None;
+            // The first byte of the next command is too late.
+            self.chip.cut_after(SpiCut {
+                bytes: 0,
+                program: Tear::NotBegun,
+                erase: EraseTear::NotBegun,
+                seed: 1,
+            });
+            assert!(self.chip.write(&[0x0F, 0xC0]).is_err());
+            self.chip.power_on();
+        }
+        Ok(())
     }
 }
 
