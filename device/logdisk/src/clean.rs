@@ -78,7 +78,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     }
 
     /// Begins to erase the chosen segment, when it holds nothing valid. False: there is none, or an
-    /// erase under way is in the way.
+    /// erase under way is in the way; or so many segments are worn out that it cannot be.
     ///
     /// # Errors
     /// [`Error::Flash`], [`Error::Latched`].
@@ -229,11 +229,12 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             }
             return Ok(false);
         }
-        if !self.begin_erase(job.segment)? {
-            return Ok(false);
+        let begun = self.begin_erase(job.segment)?;
+        // Without one under way, waiting would not change that.
+        if begun || self.erasing == 0 {
+            self.job = None;
         }
-        self.job = None;
-        Ok(true)
+        Ok(begun)
     }
 
     fn copy(&mut self, blocks: u32) -> Result<u32, Error<F::Error>> {

@@ -4,7 +4,7 @@ use flashkit_nor::{BankedNorFlash, EraseStatus};
 
 use crate::entry::{Entry, SET, VALID};
 use crate::header::{DONE_AT, ERASES_MAX, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
-use crate::ram::{BankErase, NONE, Pair, State};
+use crate::ram::{BankErase, NONE, Pair, Segment, State};
 use crate::{Error, LogDisk};
 
 impl<F: BankedNorFlash> LogDisk<'_, F> {
@@ -62,8 +62,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             self.ram
                 .update(erase.segment, |record| record.state = State::Retired);
         } else {
+            let host = self.ram.segment(erase.segment).host;
             self.take_back(erase.segment)?;
-            self.end_intent(erase.host, erase.intent)?;
+            self.end_intents(host)?;
         }
         self.drain(bank)
     }
@@ -77,6 +78,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             record.used = 0;
             record.valid = 0;
             record.intents = 0;
+            record.host = NONE;
             record.state = State::Free;
         });
         self.free += 1;
@@ -100,12 +102,25 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         self.layout.segment_at(host) + FIXED_LEN as u32 + intent * INTENT_LEN
     }
 
-    /// Marks an intent as done, unless its bank is busy: an intent whose segment has its erase
-    /// behind it means nothing.
-    pub(crate) fn end_intent(&mut self, host: u32, intent: u32) -> Result<(), Error<F::Error>> {
-        if host == NONE || self.is_erasing(self.layout.bank_of(host)) {
+    /// Marks the intents in a header as done whose segment has its erase behind it, unless the bank
+    /// is busy: they mean nothing.
+    fn end_intents(&mut self, host: u32) -> Result<(), Error<F::Error>> {
+        if self.is_erasing(self.layout.bank_of(host)) {
             return Ok(());
         }
+        for (index, intent) in (0..INTENTS).zip(self.intents(host)?) {
+            if let Intent::Open { segment, erases } = intent
+                && segment < self.layout.segments
+                && self.ram.segment(segment).erases >= erases
+            {
+                self.end_intent(host, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks an intent as done.
+    pub(crate) fn end_intent(&mut self, host: u32, intent: u32) -> Result<(), Error<F::Error>> {
         let at = self.intent_at(host, intent) + DONE_AT;
         Ok(self
             .flash
@@ -127,30 +142,58 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         Ok(intents)
     }
 
-    /// Announces an erase of `segment`; where. `None`: all intents of the chip are used up, which
-    /// takes as many cuts in the middle of one as there are segments.
-    fn write_intent(&mut self, segment: u32) -> Result<Option<(u32, u32)>, Error<F::Error>> {
+    /// Whether the header of a segment takes an intent now, and is not `victim`'s, which is to be
+    /// erased.
+    fn is_host(&self, host: u32, record: &Segment, victim: u32) -> bool {
+        record.state.is_in_use()
+            && host != victim
+            && record.intents < INTENTS
+            && !self.is_erasing(self.layout.bank_of(host))
+    }
+
+    /// Whether there are intents for an erase of `victim`: its own, if it has none yet, and one for
+    /// each that its header holds. They run out when about half of all segments are worn out, or
+    /// after as many cuts in the middle of one as there are segments.
+    pub(crate) fn has_intents(&self, victim: u32) -> bool {
+        let mut need = u32::from(self.ram.segment(victim).host == NONE);
+        let mut left = 0;
+        for segment in 0..self.layout.segments {
+            let record = self.ram.segment(segment);
+            need += u32::from(record.host == victim);
+            if self.is_host(segment, &record, victim) {
+                left += INTENTS - record.intents;
+            }
+            // As many as are ever needed.
+            if left > INTENTS {
+                return true;
+            }
+        }
+        left >= need
+    }
+
+    /// Announces an erase of `segment` in a header that is not `victim`'s. False: there is no place
+    /// for it.
+    fn write_intent(&mut self, segment: u32, victim: u32) -> Result<bool, Error<F::Error>> {
         let mut best: Option<(u32, u32)> = None;
         for host in 0..self.layout.segments {
             let record = self.ram.segment(host);
-            let usable = record.state.is_in_use()
-                && host != segment
-                && record.intents < INTENTS
-                && !self.is_erasing(self.layout.bank_of(host));
-            if usable && best.is_none_or(|(_, least)| record.intents < least) {
+            if self.is_host(host, &record, victim)
+                && best.is_none_or(|(_, least)| record.intents < least)
+            {
                 best = Some((host, record.intents));
             }
         }
         let Some((host, intent)) = best else {
-            return Ok(None);
+            return Ok(false);
         };
         // Counted first: what a driver error leaves there is not to be written over.
         self.ram.update(host, |record| record.intents += 1);
         self.program_intent(segment, host, intent)?;
-        Ok(Some((host, intent)))
+        self.ram.update(segment, |record| record.host = host);
+        Ok(true)
     }
 
-    fn program_intent(
+    pub(crate) fn program_intent(
         &mut self,
         segment: u32,
         host: u32,
@@ -160,67 +203,42 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         Ok(self.flash.write(self.intent_at(host, intent), &bytes)?)
     }
 
-    /// The intent that a cut has left under way for a segment.
-    fn find_intent(&mut self, segment: u32) -> Result<Option<(u32, u32)>, Error<F::Error>> {
-        for host in 0..self.layout.segments {
-            let record = self.ram.segment(host);
-            let busy = self.is_erasing(self.layout.bank_of(host));
-            if record.intents == 0 || busy || !record.state.is_in_use() {
-                continue;
-            }
-            let erases = self.ram.segment(segment).erases + 1;
-            let wanted = Intent::Open { segment, erases };
-            let found = self.intents(host)?.iter().position(|i| *i == wanted);
-            if let Some(intent) = found {
-                return Ok(Some((host, intent as u32)));
-            }
-        }
-        Ok(None)
-    }
-
     /// Begins to erase a segment that holds nothing valid. False: not now, an erase under way is in
-    /// the way.
+    /// the way; or if there is none, intents have run out.
     pub(crate) fn begin_erase(&mut self, segment: u32) -> Result<bool, Error<F::Error>> {
         let bank = self.layout.bank_of(segment);
-        if self.is_erasing(bank) {
+        if self.is_erasing(bank) || self.announces_erase(segment) || !self.has_intents(segment) {
             return Ok(false);
         }
-        let record = self.ram.segment(segment);
-        let torn = record.state == State::Torn;
-        if !torn && record.intents > 0 && !self.release_intents(segment)? {
+        if self.ram.segment(segment).host == NONE
+            && !(self.release_intents(segment)? && self.write_intent(segment, segment)?)
+        {
             return Ok(false);
         }
-        let known = if torn {
-            self.find_intent(segment)?
-        } else {
-            None
-        };
-        if let Some((host, intent)) = known {
-            // Once more: a cut may have left it unstable.
-            self.program_intent(segment, host, intent)?;
-        }
-        let place = match known {
-            Some(place) => Some(place),
-            None => self.write_intent(segment)?,
-        };
-        if place.is_none() && self.erasing > 0 {
-            return Ok(false);
-        }
-        let (host, intent) = place.unwrap_or((NONE, 0));
         self.firm_up(bank)?;
         self.flash.erase_start(self.layout.segment_at(segment))?;
         self.ram
             .update(segment, |record| record.state = State::Erasing);
-        self.ram.set_bank(
-            bank,
-            Some(BankErase {
-                segment,
-                host,
-                intent,
-                begun: self.programmed as u16,
-            }),
-        );
+        let begun = self.programmed as u16;
+        self.ram.set_bank(bank, Some(BankErase { segment, begun }));
         self.erasing += 1;
+        Ok(true)
+    }
+
+    /// Whether a segment's header holds the intent of an erase under way.
+    fn announces_erase(&self, host: u32) -> bool {
+        let mut under_way = (0..self.layout.banks).filter_map(|bank| self.ram.bank(bank));
+        under_way.any(|erase| self.ram.segment(erase.segment).host == host)
+    }
+
+    /// Moves the intents of worn segments elsewhere that the header of `victim` holds, which is to
+    /// be erased. False: there is no place for one.
+    fn release_intents(&mut self, victim: u32) -> Result<bool, Error<F::Error>> {
+        for segment in 0..self.layout.segments {
+            if self.ram.segment(segment).host == victim && !self.write_intent(segment, victim)? {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 
@@ -251,33 +269,6 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         )?;
         self.ram.set_firm(bank);
         Ok(())
-    }
-
-    /// Moves the intents that a segment's header still holds elsewhere. False: one belongs to an
-    /// erase under way.
-    fn release_intents(&mut self, host: u32) -> Result<bool, Error<F::Error>> {
-        for intent in self.intents(host)? {
-            let Intent::Open { segment, erases } = intent else {
-                continue;
-            };
-            if segment >= self.layout.segments {
-                continue;
-            }
-            let record = self.ram.segment(segment);
-            if record.erases >= erases {
-                continue;
-            }
-            match record.state {
-                State::Erasing => return Ok(false),
-                State::Torn | State::Retired => {
-                    if self.write_intent(segment)?.is_none() && self.erasing > 0 {
-                        return Ok(false);
-                    }
-                }
-                State::Free | State::Open | State::Closed => {}
-            }
-        }
-        Ok(true)
     }
 
     /// Steps 4 and 5 of the pairs that waited for a bank (paper, 2.4).

@@ -28,7 +28,7 @@
 //! # RAM
 //!
 //! The caller hands over one slice; [`ram_bytes`] says how large. For a chip of 16 MiB with a disk
-//! of 14 MiB it is 63,232 bytes, besides the [`LogDisk`] itself (some 300 bytes).
+//! of 14 MiB it is 63,208 bytes, besides the [`LogDisk`] itself (some 300 bytes).
 //!
 //! ```
 //! use flashkit_logdisk::{Config, LogDisk, Shape, ram_bytes};

@@ -14,7 +14,7 @@ use crate::damage::Damage;
 use crate::entry::{BEGUN, ENTRY_LEN, Entry, INVALID, PRE_VALID, SET, VALID};
 use crate::header::{ERASES_MAX, FIXED_LEN, Header, HeaderError, INTENTS, Intent};
 use crate::layout::{Layout, RESERVE};
-use crate::ram::{Ram, Segment, State, bytes_needed};
+use crate::ram::{NONE, Ram, Segment, State, bytes_needed};
 use crate::{Config, Error, LogDisk, Separate, Shape, Stats};
 
 /// Entries read at a time.
@@ -50,6 +50,7 @@ fn found(erases: Option<u32>) -> Segment {
         erases: erases.unwrap_or(0),
         stamp: 0,
         intents: 0,
+        host: NONE,
         state: if erases.is_some() {
             State::Free
         } else {
@@ -574,6 +575,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                     Intent::Open { segment, erases } if segment < self.layout.segments => {
                         let target = self.ram.segment(segment);
                         if target.erases < erases {
+                            self.take_up(segment, erases, host, index)?;
                             continue;
                         }
                         // The header that says so may be one that the cut left unstable. A torn
@@ -587,6 +589,23 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                     Intent::Torn | Intent::Open { .. } => self.end_intent(host, index)?,
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Takes up the intent of an erase that was cut or has failed. It may be one that the cut left
+    /// unstable, so it is programmed once more.
+    fn take_up(
+        &mut self,
+        segment: u32,
+        erases: u32,
+        host: u32,
+        intent: u32,
+    ) -> Result<(), Error<F::Error>> {
+        let record = self.ram.segment(segment);
+        if record.state == State::Torn && erases == record.erases + 1 {
+            self.program_intent(segment, host, intent)?;
+            self.ram.update(segment, |record| record.host = host);
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         let torn = self.find(|disk, segment| {
             disk.ram.segment(segment).state == State::Torn
                 && !disk.is_erasing(disk.layout.bank_of(segment))
+                && disk.can_announce(segment)
         });
         if torn.is_some() {
             return torn;
@@ -99,6 +100,13 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         self.ram.segment(segment).state == State::Closed
             && !self.is_erasing(bank)
             && limits.banks >> bank.min(63) & 1 == 1
+            && self.can_announce(segment)
+    }
+
+    /// Whether an erase of a segment can be announced, perhaps once those under way are done: else
+    /// cleaning it gains nothing.
+    fn can_announce(&self, segment: u32) -> bool {
+        self.erasing > 0 || self.has_intents(segment)
     }
 
     fn find(&self, is_it: impl Fn(&Self, u32) -> bool) -> Option<u32> {
@@ -179,7 +187,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             };
             let fits = record.valid + unwritten <= self.total_room();
             let dead = record.used - record.valid;
-            (idle && fits && dead > 0).then_some((dead, segment))
+            let gains = idle && fits && dead > 0 && self.can_announce(segment);
+            gains.then_some((dead, segment))
         };
         let most = (0..self.layout.segments).filter_map(dead).max();
         most.map(|(_, segment)| segment)

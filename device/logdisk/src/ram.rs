@@ -1,7 +1,7 @@
 //! The caller's RAM: translation table, segments, banks and the flag update queue.
 //!
 //! ```text
-//! | table: width x sectors | segments: 16 each | banks: 8 each | queue: (4 + 2 x width) each |
+//! | table: width x sectors | segments: 16 each | banks: 5 each | queue: (4 + 2 x width) each |
 //! ```
 //!
 //! The width is the bytes that count every block of the chip and two values more: 2 up to 65,534
@@ -12,7 +12,7 @@ use crate::layout::Layout;
 /// Bytes of a segment's record.
 const SEGMENT_LEN: usize = 16;
 /// Bytes of a bank's record.
-const BANK_LEN: usize = 8;
+const BANK_LEN: usize = 5;
 /// No segment.
 pub(crate) const NONE: u32 = 0xFFFF;
 /// Marks a queued pair whose sector has been trimmed.
@@ -55,6 +55,9 @@ pub(crate) struct Segment {
     pub stamp: u32,
     /// Intents written in its header.
     pub intents: u32,
+    /// Whose header announces an erase of it, begun or not, that has not come to its end; or
+    /// [`NONE`].
+    pub host: u32,
     pub state: State,
 }
 
@@ -74,9 +77,6 @@ pub(crate) struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BankErase {
     pub segment: u32,
-    /// Where its intent is.
-    pub host: u32,
-    pub intent: u32,
     /// Blocks written when it began, the low bits.
     pub begun: u16,
 }
@@ -174,6 +174,7 @@ impl<'a> Ram<'a> {
             erases: get(self.segments, at + 4, 4),
             stamp: get(self.segments, at + 8, 4),
             intents: get(self.segments, at + 12, 1),
+            host: get(self.segments, at + 14, 2),
             state: match self.segments[at + 13] {
                 0 => State::Free,
                 1 => State::Open,
@@ -193,6 +194,7 @@ impl<'a> Ram<'a> {
         put(self.segments, at + 8, 4, record.stamp);
         put(self.segments, at + 12, 1, record.intents);
         self.segments[at + 13] = record.state as u8;
+        put(self.segments, at + 14, 2, record.host);
     }
 
     /// Changes a segment's record.
@@ -208,9 +210,7 @@ impl<'a> Ram<'a> {
         let segment = get(self.banks, at, 2);
         (segment != NONE).then(|| BankErase {
             segment,
-            host: get(self.banks, at + 2, 2),
-            intent: get(self.banks, at + 4, 1),
-            begun: get(self.banks, at + 6, 2) as u16,
+            begun: get(self.banks, at + 2, 2) as u16,
         })
     }
 
@@ -218,19 +218,17 @@ impl<'a> Ram<'a> {
         let at = bank as usize * BANK_LEN;
         put(self.banks, at, 2, erase.map_or(NONE, |e| e.segment));
         if let Some(erase) = erase {
-            put(self.banks, at + 2, 2, erase.host);
-            put(self.banks, at + 4, 1, erase.intent);
-            put(self.banks, at + 6, 2, u32::from(erase.begun));
+            put(self.banks, at + 2, 2, u32::from(erase.begun));
         }
     }
 
     /// Whether every *valid* flag of a bank is known to stand: see `erase::firm_up`.
     pub fn is_firm(&self, bank: u32) -> bool {
-        self.banks[bank as usize * BANK_LEN + 5] == 0
+        self.banks[bank as usize * BANK_LEN + 4] == 0
     }
 
     pub fn set_firm(&mut self, bank: u32) {
-        self.banks[bank as usize * BANK_LEN + 5] = 0;
+        self.banks[bank as usize * BANK_LEN + 4] = 0;
     }
 
     fn pair_len(&self) -> usize {

@@ -23,11 +23,13 @@ fn holds_what_was_written() {
                 let mut ram = ram(&config);
                 let mut disk = LogDisk::mount(chip, config, &mut ram).expect(&id);
                 for ops in ops.chunks(10) {
-                    run(&mut disk, &mut model, ops).expect(&id);
+                    for op in ops {
+                        run(&mut disk, &mut model, &[*op]).expect(&id);
+                        erasing = erasing.max(segments(&disk, SegmentState::Erasing));
+                    }
                     disk.check().expect(&id);
                     let open = segments(&disk, SegmentState::Open);
                     assert!(open <= usize::from(config.open_max), "{id}: {open} open");
-                    erasing = erasing.max(segments(&disk, SegmentState::Erasing));
                 }
                 model.compare(&mut disk, false).expect(&id);
                 // Trims that wait are not lost by an orderly end.

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use flashkit_logdisk::{Config, Error, LogDisk, Separate, Shape, Start, Victim, ram_bytes};
+use flashkit_logdisk::{Config, Error, LogDisk, Separate, Shape, Start, Step, Victim, ram_bytes};
 use flashkit_nor::BankedNorFlash;
 use flashkit_sim::Rng;
 use flashkit_sim::nor::{NorSpec, NorTiming, SimNor};
@@ -268,26 +268,27 @@ impl Model {
     }
 }
 
+/// What a disk of bounded latency refuses, it takes once it has cleaned.
+fn patiently<F: BankedNorFlash>(
+    disk: &mut LogDisk<'_, F>,
+    work: impl Fn(&mut LogDisk<'_, F>) -> Result<(), Error<F::Error>>,
+) -> Result<(), Error<F::Error>> {
+    loop {
+        match work(disk) {
+            Err(Error::Busy) if disk.clean_now()? == Step::Idle => return Err(Error::Full),
+            Err(Error::Busy) => {}
+            ended => return ended,
+        }
+    }
+}
+
 pub fn apply<F: BankedNorFlash>(disk: &mut LogDisk<'_, F>, op: Op) -> Result<(), Error<F::Error>> {
     match op {
-        Op::Write(first, count, version) => {
-            let data: Vec<u8> = (first..first + count)
-                .flat_map(|sector| content(sector, version))
-                .collect();
-            // What a disk of bounded latency refuses, it takes once it has cleaned.
-            loop {
-                match disk.write(first, &data) {
-                    Err(Error::Busy) => disk.clean_now().map(|_| ())?,
-                    ended => return ended,
-                }
-            }
-        }
-        Op::Trim(first, count) => loop {
-            match disk.trim(first, count) {
-                Err(Error::Busy) => disk.clean_now().map(|_| ())?,
-                ended => return ended,
-            }
-        },
+        // One by one: those before the one that was refused are not written again.
+        Op::Write(first, count, version) => (first..first + count).try_for_each(|sector| {
+            patiently(disk, |disk| disk.write(sector, &content(sector, version)))
+        }),
+        Op::Trim(first, count) => patiently(disk, |disk| disk.trim(first, count)),
         Op::Flush => disk.flush(),
         Op::Clean(steps) => (0..steps).try_for_each(|_| disk.clean_step().map(|_| ())),
     }
