@@ -3,7 +3,9 @@
 use flashkit_nor::{BankedNorFlash, EraseStatus};
 
 use crate::entry::{Entry, SET, VALID};
-use crate::header::{DONE_AT, ERASES_MAX, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
+use crate::header::{
+    DONE_AT, ERASES_MAX, FIRST_AT, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent,
+};
 use crate::ram::{BankErase, NONE, Pair, Segment, State};
 use crate::{Error, LogDisk};
 
@@ -200,7 +202,20 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         intent: u32,
     ) -> Result<(), Error<F::Error>> {
         let bytes = Intent::encode(segment, self.ram.segment(segment).erases + 1, host);
+        self.begin_intent(host, intent, bytes[FIRST_AT])?;
         Ok(self.flash.write(self.intent_at(host, intent), &bytes)?)
+    }
+
+    /// Programs what is the same for every intent. Where a cut leaves it unstable, and the next
+    /// mount finds the place blank, the next intent there makes it certain.
+    pub(crate) fn begin_intent(
+        &mut self,
+        host: u32,
+        intent: u32,
+        first: u8,
+    ) -> Result<(), Error<F::Error>> {
+        let word: [u8; 4] = core::array::from_fn(|i| if i == FIRST_AT { first } else { 0xFF });
+        Ok(self.flash.write(self.intent_at(host, intent), &word)?)
     }
 
     /// Begins to erase a segment that holds nothing valid. False: not now, an erase under way is in

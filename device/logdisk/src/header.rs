@@ -32,6 +32,8 @@ pub(crate) const FIXED_LEN: usize = 32;
 pub(crate) const INTENTS: u32 = 2;
 /// Bytes of an intent.
 pub(crate) const INTENT_LEN: u32 = 12;
+/// Offset of the byte of an intent that is programmed first: the highest of the count, 0 in all.
+pub(crate) const FIRST_AT: usize = 3;
 /// Offset of the part that says that an intent is done.
 pub(crate) const DONE_AT: u32 = 8;
 

@@ -570,6 +570,12 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             }
             let intents = self.intents(host)?;
             for (index, intent) in (0..INTENTS).zip(intents) {
+                if intent != Intent::Blank {
+                    // It may have looked blank before.
+                    self.ram.update(host, |record| {
+                        record.intents = record.intents.max(index + 1);
+                    });
+                }
                 match intent {
                     Intent::Blank | Intent::Done => {}
                     Intent::Open { segment, erases } if segment < self.layout.segments => {
@@ -586,7 +592,11 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                         }
                         self.end_intent(host, index)?;
                     }
-                    Intent::Torn | Intent::Open { .. } => self.end_intent(host, index)?,
+                    Intent::Torn | Intent::Open { .. } => {
+                        // Else both might look blank after another cut.
+                        self.begin_intent(host, index, 0)?;
+                        self.end_intent(host, index)?;
+                    }
                 }
             }
         }

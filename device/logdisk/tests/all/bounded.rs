@@ -37,7 +37,7 @@ fn bound_ns(config: &Config) -> u64 {
     let block = 134 * PROGRAM_NS + (128 + 7 * 2) * READ_NS + 2 * 5;
     let moves = u64::from(config.moves_max) + 1;
     let queue = u64::from(config.queue) * 3 * PROGRAM_NS;
-    let erases = u64::from(common::BANKS) * (11 * PROGRAM_NS + 24 * 6 * READ_NS);
+    let erases = u64::from(common::BANKS) * (12 * PROGRAM_NS + 24 * 6 * READ_NS);
     let firm = 28 * (PROGRAM_NS + 2 * READ_NS);
     moves * block + queue + erases + firm
 }

@@ -14,11 +14,12 @@ use flashkit_sim::nor::{
     WordTear,
 };
 
-const WORD_TEARS: [WordTear; 5] = [
+const WORD_TEARS: [WordTear; 6] = [
     WordTear::NotBegun,
     WordTear::Partial,
     WordTear::Noisy,
     WordTear::LooksDone { reads: 1 },
+    WordTear::LooksUndone { reads: 2 },
     WordTear::Complete,
 ];
 
@@ -44,7 +45,7 @@ struct Met {
 fn cut(rng: &mut Rng, after: u64) -> NorCut {
     NorCut {
         after,
-        program: WORD_TEARS[rng.below(5) as usize],
+        program: WORD_TEARS[rng.below(6) as usize],
         erase: ERASE_TEARS[rng.below(5) as usize],
         seed: rng.next_u64(),
     }

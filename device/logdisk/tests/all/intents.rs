@@ -3,10 +3,10 @@
 
 use crate::common::{self, Chip, Model, Op, SEGMENTS, SHAPE, crc32, formatted};
 use crate::common::{ram, run, script};
-use flashkit_logdisk::{Error, LogDisk, SegmentState, Step};
-use flashkit_nor::{BankedNorFlash, EraseStatus, NorFlash};
+use flashkit_logdisk::{Config, Error, LogDisk, SegmentState, Start, Step};
+use flashkit_nor::{BankedNorFlash, EraseStatus, NorFlash, ReadNorFlash};
 use flashkit_sim::Rng;
-use flashkit_sim::nor::{NorEraseTear, NorTearable};
+use flashkit_sim::nor::{NorCut, NorEraseTear, NorPowerCut, NorTearable, WordTear};
 
 const SEGMENT: u32 = 4096;
 
@@ -150,6 +150,111 @@ fn a_disk_whose_intents_run_out_is_full() {
                 assert!(!full || disk.clean_now() == Ok(Step::Idle));
                 chip = disk.into_flash();
             }
+        }
+    }
+}
+
+/// Writes, then begins to erase this segment; the chip as a cut leaves it in the first word of the
+/// intent, or in the erase.
+fn cut_in_an_erase(
+    chip: Chip,
+    config: Config,
+    (work, model): (&[Op], &mut Model),
+    segment: u32,
+    program: Option<WordTear>,
+) -> Chip {
+    let mut memory = ram(&config);
+    let mut counted = NorPowerCut::never(chip.clone());
+    let mut disk = LogDisk::mount(&mut counted, config, &mut memory).unwrap();
+    run(&mut disk, model, work).unwrap();
+    assert_eq!(disk.clean_select(), Ok(Some(segment)));
+    let intent = disk.flash().ops();
+    assert!(disk.clean_erase().unwrap());
+    let erase = disk.flash().ops() - 1;
+    let cut = NorCut {
+        after: program.map_or(erase, |_| intent),
+        program: program.unwrap_or(WordTear::NotBegun),
+        erase: NorEraseTear::Random,
+        seed: 5,
+    };
+    let mut nor = NorPowerCut::new(chip, cut);
+    let mut disk = LogDisk::mount(&mut nor, config, &mut memory).unwrap();
+    run(&mut disk, model, work).unwrap();
+    disk.clean_select().unwrap();
+    disk.clean_erase().unwrap_err();
+    nor.into_inner()
+}
+
+/// A cut in an intent leaves bits that read as 1 at the next mount, and later as 0. The next erase
+/// is announced in the same place, with a count in which some of them are to be 1, and is cut: were
+/// its intent no longer read, its segment would be damage.
+#[test]
+fn an_intent_that_looks_blank_spoils_none_after_it() {
+    let config = Config {
+        start: Start::Reserve { segments: 12 },
+        ..common::configs()[0].1
+    };
+    // How often it looks blank, whether its header holds another one, and where the mount is cut
+    // that marks it as done.
+    for turn in 0..8 * 2 * 3 {
+        let (reads, used, after) = (turn % 8, u32::from(turn / 8 % 2), u64::from(turn / 16));
+        let mut chip = formatted();
+        for _ in 0..6 {
+            LogDisk::format(&mut chip, &SHAPE, 7).unwrap();
+        }
+        // Its count is 2 when it is erased again, that of the others 9.
+        chip.erase(SEGMENT, 2 * SEGMENT).unwrap();
+        LogDisk::format(&mut chip, &SHAPE, 7).unwrap();
+        for place in (0..SEGMENTS * used).map(|host| (host, 0)) {
+            announce(&mut chip, place, 1, 1);
+            end(&mut chip, place);
+        }
+        let mut model = Model::new();
+        // Segments 1, 0 and 2 are written; all of segment 2 dies, then all of segment 1.
+        let work = [Op::Write(0, 21, 1), Op::Write(14, 7, 2)];
+        let tear = WordTear::LooksUndone { reads };
+        let chip = cut_in_an_erase(chip, config, (&work, &mut model), 2, Some(tear));
+        let cut = NorCut {
+            after,
+            program: WordTear::LooksUndone { reads: 1 },
+            erase: NorEraseTear::NotBegun,
+            seed: 1,
+        };
+        let mut nor = NorPowerCut::new(chip, cut);
+        let _ = LogDisk::mount(&mut nor, config, &mut ram(&config));
+        let chip = nor.into_inner();
+        let work = [Op::Write(0, 7, 3)];
+        let chip = cut_in_an_erase(chip, config, (&work, &mut model), 1, None);
+        let mut memory = ram(&config);
+        let mut disk = LogDisk::mount(chip, config, &mut memory).unwrap();
+        assert_eq!(disk.damage(), None, "turn {turn}");
+        model.compare(&mut disk, false).unwrap();
+    }
+}
+
+/// A mount marks a torn intent as done, and is cut. Were neither the intent nor the mark certain,
+/// both might read as blank at the next mount, and not after it.
+#[test]
+fn a_torn_intent_is_certain_before_it_is_marked_as_done() {
+    let config = common::configs()[0].1;
+    for seed in 0..20 {
+        let mut chip = formatted();
+        chip.write_torn(32, &[0xFF, 0xFF, 0xFF, 0], WordTear::Noisy, seed)
+            .unwrap();
+        let cut = NorCut {
+            after: 1,
+            program: WordTear::NotBegun,
+            erase: NorEraseTear::NotBegun,
+            seed,
+        };
+        let mut nor = NorPowerCut::new(chip, cut);
+        let _ = LogDisk::mount(&mut nor, config, &mut ram(&config));
+        assert!(nor.is_off(), "seed {seed}");
+        let mut chip = nor.into_inner();
+        for _ in 0..20 {
+            let mut byte = [0xFF];
+            chip.read(32 + 3, &mut byte).unwrap();
+            assert_eq!(byte, [0], "seed {seed}");
         }
     }
 }
