@@ -103,8 +103,29 @@ impl<F: BankedNorFlash> BankedNorFlash for &mut F {
 }
 
 /// Any [`MultiwriteNorFlash`] as a chip of one bank whose erases block.
+///
+/// A driver has no name of its own for an erase that has failed for wear: whatever it reports as
+/// [`NorFlashErrorKind::Other`] is [`EraseStatus::Failed`].
 #[derive(Clone, Debug)]
-pub struct OneBank<F>(pub F);
+pub struct OneBank<F> {
+    flash: F,
+    failed: bool,
+}
+
+impl<F> OneBank<F> {
+    /// Over a driver.
+    pub fn new(flash: F) -> OneBank<F> {
+        OneBank {
+            flash,
+            failed: false,
+        }
+    }
+
+    /// The driver.
+    pub fn into_inner(self) -> F {
+        self.flash
+    }
+}
 
 impl<F: ErrorType> ErrorType for OneBank<F> {
     type Error = F::Error;
@@ -114,11 +135,11 @@ impl<F: ReadNorFlash> ReadNorFlash for OneBank<F> {
     const READ_SIZE: usize = F::READ_SIZE;
 
     fn read(&mut self, offset: u32, bytes: &mut [u8]) -> Result<(), Self::Error> {
-        self.0.read(offset, bytes)
+        self.flash.read(offset, bytes)
     }
 
     fn capacity(&self) -> usize {
-        self.0.capacity()
+        self.flash.capacity()
     }
 }
 
@@ -127,11 +148,11 @@ impl<F: NorFlash> NorFlash for OneBank<F> {
     const ERASE_SIZE: usize = F::ERASE_SIZE;
 
     fn erase(&mut self, from: u32, to: u32) -> Result<(), Self::Error> {
-        self.0.erase(from, to)
+        self.flash.erase(from, to)
     }
 
     fn write(&mut self, offset: u32, bytes: &[u8]) -> Result<(), Self::Error> {
-        self.0.write(offset, bytes)
+        self.flash.write(offset, bytes)
     }
 }
 
@@ -143,10 +164,15 @@ impl<F: MultiwriteNorFlash> BankedNorFlash for OneBank<F> {
     }
 
     fn erase_start(&mut self, offset: u32) -> Result<(), Self::Error> {
-        self.0.erase(offset, offset + F::ERASE_SIZE as u32)
+        let erased = self.flash.erase(offset, offset + F::ERASE_SIZE as u32);
+        self.failed = (erased.as_ref()).is_err_and(|e| e.kind() == NorFlashErrorKind::Other);
+        if self.failed { Ok(()) } else { erased }
     }
 
     fn erase_status(&mut self, _bank: u32) -> Result<EraseStatus, Self::Error> {
-        Ok(EraseStatus::Done)
+        Ok(match core::mem::take(&mut self.failed) {
+            true => EraseStatus::Failed,
+            false => EraseStatus::Done,
+        })
     }
 }

@@ -108,7 +108,7 @@ fn what_would_wait_is_refused() {
 
 #[test]
 fn one_bank_cannot_be_bounded() {
-    let mut one = OneBank(chip());
+    let mut one = OneBank::new(chip());
     LogDisk::format(&mut one, &SHAPE, 1).unwrap();
     let mut memory = ram(&bounded());
     let refused = LogDisk::mount(one, bounded(), &mut memory).map(|_| ());
