@@ -68,6 +68,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             self.take_back(erase.segment)?;
             self.end_intents(host)?;
         }
+        self.end_intents_of_bank(bank)?;
         self.drain(bank)
     }
 
@@ -116,6 +117,22 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 && self.ram.segment(segment).erases >= erases
             {
                 self.end_intent(host, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks those in the headers of a bank as done that had to wait for it: else a header damaged
+    /// later would pass for one of a torn erase.
+    fn end_intents_of_bank(&mut self, bank: u32) -> Result<(), Error<F::Error>> {
+        if self.config.erasing_max == 1 {
+            return Ok(());
+        }
+        let per_bank = self.layout.segments_per_bank();
+        for host in bank * per_bank..(bank + 1) * per_bank {
+            let record = self.ram.segment(host);
+            if record.state.is_in_use() && record.intents > 0 {
+                self.end_intents(host)?;
             }
         }
         Ok(())
