@@ -35,7 +35,9 @@ pub enum Error<E> {
     Config(&'static str),
     /// With bounded latency: this would wait for an erase ([`crate::Config::moves_max`]). Sectors
     /// before are written or trimmed, the rest is untouched. [`crate::LogDisk::clean_now`] makes
-    /// room, and waits; or it is tried again later.
+    /// room, and waits; or it is tried again later. A write is tried again from the sector on that
+    /// was refused ([`crate::Stats::sectors_written`] tells): as a whole, one as long as a segment
+    /// may be refused for ever, and wear the chip out.
     Busy,
     /// No room: segments have worn out, and what is left holds the data alone.
     Full,

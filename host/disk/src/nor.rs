@@ -81,7 +81,14 @@ impl BlockDevice for OnNor {
     }
 
     fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Self::Error> {
-        self.patiently(|disk| disk.write(first, data))
+        // From the sector on that was refused. Of a request as long as a segment, those before it
+        // might fill the room that each wait brings, and never end.
+        let size = self.disk.sector_size() as usize;
+        let before = self.disk.stats().sectors_written;
+        self.patiently(|disk| {
+            let done = disk.stats().sectors_written - before;
+            disk.write(first + done as u32, &data[done as usize * size..])
+        })
     }
 
     fn trim(&mut self, first: u32, count: u32) -> Result<(), Self::Error> {
@@ -124,9 +131,44 @@ impl Translation for OnNor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flashkit_logdisk::Shape;
+    use flashkit_logdisk::{Shape, Start};
     use flashkit_sim::Rng;
-    use flashkit_sim::nor::nor_preset;
+    use flashkit_sim::nor::{NorSpec, nor_preset};
+
+    /// A request longer than a segment, of which a part is refused: the rest is written when there
+    /// is room, and the first part is not written again, which would wear the chip out for ever.
+    #[test]
+    fn a_request_that_is_refused_in_part_is_written_once() {
+        let timing = nor_preset("nor-16m").unwrap().timing();
+        let shape = Shape {
+            sector_size: 32_768,
+            sectors: 50,
+        };
+        let config = Config {
+            start: Start::Reserve { segments: 4 },
+            moves_max: 12,
+            erasing_max: 2,
+            open_max: 3,
+            queue: 4,
+            ..Config::new()
+        };
+        // 12 segments of 7 blocks.
+        let mut chip: SimNor = SimNor::new(NorSpec::new(3, 4, timing));
+        LogDisk::format(&mut chip, &shape, 1).unwrap();
+        let mut device = OnNor::mount(chip, config, false, |_| String::new()).unwrap();
+        let mut rng = Rng::new(1);
+        for n in 1..100 {
+            let first = rng.below(43) as u32;
+            device.write(first, &[n as u8; 8 * 32_768]).unwrap();
+            assert_eq!(device.disk().stats().sectors_written, 8 * n, "request {n}");
+        }
+        assert!(device.disk().stats().refused > 10);
+        // Nothing of what is not a whole number of sectors, or reaches beyond the end.
+        let before = device.disk().stats();
+        device.write(0, &[0; 32_769]).unwrap_err();
+        device.write(49, &[0; 2 * 32_768]).unwrap_err();
+        assert_eq!(device.disk().stats(), before);
+    }
 
     /// A disk that may move one block for a sector cannot keep up when it is full: it waits, and
     /// nobody is refused.
