@@ -1,6 +1,6 @@
 //! Long histories of one disk, cut again and again: another way to clean at each mount, segments of
 //! 7 and of 15 blocks, few hot sectors that are written, trimmed and written again while several
-//! banks erase. The search of `powercut` begins each script on a new disk, which is what it cannot
+//! banks erase. Half of the chips wear out on the way. The search of `powercut` begins each script on a new disk, which is what it cannot
 //! see: room that cuts use up one after another, and intents of erases long past.
 //!
 //! `FLASHKIT_FULL=1` takes many more; `FLASHKIT_HISTORY=seed` one alone. A failure prints its seed.
@@ -40,6 +40,8 @@ struct Met {
     overlaps: u64,
     /// Those in sessions in which pairs have waited for one.
     queued: u64,
+    /// Sessions that ended because the chip was worn out.
+    full: u64,
 }
 
 fn cut(rng: &mut Rng, after: u64) -> NorCut {
@@ -82,7 +84,7 @@ fn session<const SEGMENT: usize>(
         sector_size: 512,
         sectors,
     };
-    let banks = chip.spec().banks();
+    let (banks, worn) = (chip.spec().banks(), chip.spec().endurance() != 0);
     let len = ram_bytes::<SimNor<SEGMENT>>(chip.capacity(), banks, &shape, &config).unwrap();
     let mut memory = vec![0xA5; len];
     for _ in 0..rng.below(3) {
@@ -99,6 +101,9 @@ fn session<const SEGMENT: usize>(
     let after = rng.below(after);
     let mut disk =
         LogDisk::mount(chip, config, &mut memory).map_err(|e| format!("mount: {e:?}"))?;
+    if let Some(damage) = disk.damage() {
+        return Err(damage.to_string());
+    }
     model.compare(&mut disk, true)?;
     disk.check().map_err(|e| format!("check: {e:?}"))?;
     let mut nor = NorPowerCut::new(disk.into_flash(), cut(rng, after));
@@ -110,6 +115,7 @@ fn session<const SEGMENT: usize>(
     let work = ops(rng, sectors, version);
     match run(&mut disk, model, &work) {
         Ok(()) | Err(Error::Flash(NorCutError::PowerOff)) => {}
+        Err(Error::Full) if worn => met.full += 1,
         Err(error) => {
             let (live, free) = (disk.live(), disk.free_segments());
             return Err(format!("{error:?}: {live} live, {free} segments free"));
@@ -138,7 +144,12 @@ fn history<const SEGMENT: usize>(seed: u64, met: &mut Met) {
         erase_ns: [4_000, 40_000, 400_000][rng.below(3) as usize],
         suspend_ns: 5,
     };
-    let mut chip = SimNor::<SEGMENT>::new(NorSpec::new(banks, per_bank, timing));
+    let mut spec = NorSpec::new(banks, per_bank, timing);
+    if seed % 4 > 1 {
+        // Segments wear out, one after another or most of them.
+        spec = spec.with_endurance(2 + rng.below(12) as u32);
+    }
+    let mut chip = SimNor::<SEGMENT>::new(spec);
     // As large as a mount with any way to clean takes it, or smaller.
     let blocks = (SEGMENT as u32 - 64) / 520;
     let total = banks * per_bank * blocks;
@@ -183,7 +194,7 @@ fn disks_live_through_cut_after_cut() {
     println!("{met:?}");
     // What this search is for.
     assert!(
-        met.cuts > 3_000 && met.overlaps > 100 && met.queued > 50,
+        met.cuts > 3_000 && met.overlaps > 100 && met.queued > 50 && met.full > 50,
         "{met:?}"
     );
 }
