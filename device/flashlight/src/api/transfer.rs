@@ -23,9 +23,10 @@
 //!   programmed pages that look erased.
 //! * *settled*: such a mount is over.
 //!
-//! A change of stage writes the two pages one after the other, and of two that differ the
-//! lower stage counts. So a cut repeats what was under way, and the page whose program
-//! was cut is never relied on.
+//! A new stage is written to the copy that does not count. It counts once it is whole: once the same
+//! record is in page 1 of its block as well, which is programmed after page 0. Of two stages the
+//! higher counts if its copy is whole, and else the lower. So a cut repeats what was under way,
+//! and nothing rests on a page whose program was cut, or on a block whose erase was.
 
 use crate::config::Config;
 use crate::error::{Damaged, Error};
@@ -51,10 +52,12 @@ pub struct Transferred<'r, N> {
     nand: N,
     /// Shape of the volume, when there is a record.
     shape: Option<Geometry>,
-    /// The record.
+    /// The record, of the stage that counts.
     record: &'r mut [u8],
-    /// Which of its two copies are intact.
-    intact: [bool; 2],
+    /// Which of its two copies counts.
+    kept: u32,
+    /// Whether the other is there, and of that stage.
+    both: bool,
 }
 
 /// What a record says of the chip and of the volume.
@@ -78,6 +81,14 @@ fn listed(record: &[u8], i: usize) -> u32 {
     u32::from(get_u16(record, LIST + 2 * i))
 }
 
+/// The chip's block of a block of the image.
+fn block_of(record: &[u8], block: u32) -> u32 {
+    let n = skipped(record);
+    // The list is sorted: each block listed up to the place moves it by one.
+    let before = (0..n).take_while(|&k| listed(record, k) <= block + k as u32);
+    block + before.count() as u32
+}
+
 /// Whether a page holds an intact record, its list sorted and within the slack.
 fn is_record(page: &[u8]) -> bool {
     if get_u32(page, 4) != MAGIC || get_u16(page, 8) != VERSION || stage(page) > SETTLED {
@@ -92,6 +103,18 @@ fn is_record(page: &[u8]) -> bool {
         && (n == 0 || listed(page, n - 1) < get_u32(page, 20))
         && get_u32(page, 0) == crc32c(&page[4..LIST + 2 * n], &[])
         && shapes(page).is_some()
+}
+
+/// Which copy of the record a page is, if it is one: page 0 of a block that is in the image's first
+/// or second place. `good` blocks are before it. A file may hold records too.
+fn copy(page: &[u8], block: BlockAddr, good: u32) -> Option<u32> {
+    if !is_record(page) {
+        None
+    } else if stage(page) == SENT {
+        (good < RECORDS).then_some(good)
+    } else {
+        (0..RECORDS).find(|&i| block_of(page, i) == block.0)
+    }
 }
 
 /// Sets the stage and the checksum; gives the record's length.
@@ -158,9 +181,17 @@ impl<'r, N: Nand> Transferred<'r, N> {
             nand,
             shape: Some(shape),
             record,
-            intact: [false; 2],
+            kept: 0,
+            both: false,
         };
-        chip.write(SETTLED)?;
+        seal(chip.record, SETTLED);
+        let done = [chip.put(0, SETTLED)?, chip.put(1, SETTLED)?];
+        if done == [false; 2] {
+            let at = chip.chip_page_of(0, 0);
+            return Err(Error::Corrupt(at, Damaged::Transfer));
+        }
+        chip.kept = u32::from(!done[0]);
+        chip.both = done[0] && done[1];
         Ok(chip)
     }
 
@@ -170,7 +201,8 @@ impl<'r, N: Nand> Transferred<'r, N> {
             nand,
             shape: None,
             record: &mut [],
-            intact: [false; 2],
+            kept: 0,
+            both: false,
         }
     }
 
@@ -189,9 +221,10 @@ impl<'r, N: Nand> Transferred<'r, N> {
             nand,
             shape: None,
             record,
-            intact: [false; 2],
+            kept: 0,
+            both: false,
         };
-        let Some((at, copies)) = found else {
+        let Some((kept, both)) = found else {
             return Ok(chip);
         };
         let (made_for, shape) = shapes(chip.record).ok_or(Error::Geometry)?;
@@ -206,7 +239,7 @@ impl<'r, N: Nand> Transferred<'r, N> {
             chip.list()?;
         }
         chip.shape = Some(shape);
-        chip.intact = [0, 1].map(|i| copies == 2 || chip.chip_page_of(i, 0) == at);
+        (chip.kept, chip.both) = (kept, both);
         Ok(chip)
     }
 
@@ -232,67 +265,70 @@ impl<'r, N: Nand> Transferred<'r, N> {
 
     /// Makes it durable which blocks were passed over, before anything else is written. To be
     /// called before a volume is mounted to be changed. `true`: that mount must be one [after a
-    /// transfer](Config::after_transfer), and [`Transferred::settle`] follow it. Two erases and two
-    /// programs the first time; later none, or one of each for a copy of the
-    /// record that cannot be read.
+    /// transfer](Config::after_transfer), and [`Transferred::settle`] follow it. An erase and two
+    /// programs the first time; later none, or one of each for a copy of the record that cannot
+    /// be read.
     ///
     /// # Errors
-    /// [`Error::Corrupt`]: both blocks for the record fail.
+    /// [`Error::Driver`].
     pub fn place(&mut self) -> Result<bool, Error<N::Error>> {
         if self.shape.is_none() {
             return Ok(false);
         }
-        let is_new = stage(self.record) != SETTLED;
-        if is_new {
-            self.intact = [false; 2];
-            self.write(PLACED)?;
-        } else if self.intact != [true; 2] {
-            self.write(SETTLED)?;
+        match stage(self.record) {
+            SENT => _ = self.change(PLACED)?,
+            SETTLED if !self.both => self.both = self.put(1 - self.kept, SETTLED)?,
+            _ => {}
         }
-        Ok(is_new)
+        Ok(stage(self.record) != SETTLED)
     }
 
-    /// Ends the transfer, once a mount after it has succeeded. Two erases and two programs.
+    /// Ends the transfer, once a mount after it has succeeded. Two erases and three programs.
+    ///
+    /// When a copy of the record cannot be written, the stage stays, and each mount is one after
+    /// the transfer: the last copy is never erased.
     ///
     /// # Errors
     /// As [`Transferred::place`].
     pub fn settle(&mut self) -> Result<(), Error<N::Error>> {
-        if self.shape.is_none() || stage(self.record) == SETTLED {
-            return Ok(());
+        if self.shape.is_some() && stage(self.record) == PLACED && self.change(SETTLED)? {
+            self.both = self.put(1 - self.kept, SETTLED)?;
         }
-        self.intact = [false; 2];
-        self.write(SETTLED)
+        Ok(())
     }
 
-    /// Writes the copies that are not intact.
-    fn write(&mut self, stage: u16) -> Result<(), Error<N::Error>> {
-        let len = seal(self.record, stage);
-        let mut failed = [None; 2];
-        for i in 0..RECORDS {
-            let at = self.chip_page_of(i, 0);
-            let block = self.nand.geometry().block_of(at);
-            if self.intact[i as usize] || self.nand.is_bad(block).map_err(Error::Driver)? {
-                continue;
-            }
-            let done = self.nand.erase(block).map_err(Error::Driver)? == OpStatus::Done
-                && self
-                    .nand
-                    .program(at, &self.record[..len], &[])
-                    .map_err(Error::Driver)?
-                    == OpStatus::Done;
-            self.intact[i as usize] = done;
-            if !done {
-                failed[i as usize] = Some(block);
-            }
+    /// Writes the other copy, which counts from then on. `false`: it fails.
+    fn change(&mut self, new: u16) -> Result<bool, Error<N::Error>> {
+        let done = self.put(1 - self.kept, new)?;
+        if done {
+            self.kept = 1 - self.kept;
+            self.both = false;
+            seal(self.record, new);
         }
-        if self.intact == [false; 2] {
-            return Err(Error::Corrupt(self.chip_page_of(0, 0), Damaged::Transfer));
+        Ok(done)
+    }
+
+    /// Writes a copy, of this stage. `false`: its block fails.
+    fn put(&mut self, copy: u32, new: u16) -> Result<bool, Error<N::Error>> {
+        let (counts, at) = (stage(self.record), self.chip_page_of(copy, 0));
+        let block = self.nand.geometry().block_of(at);
+        if self.nand.is_bad(block).map_err(Error::Driver)? {
+            return Ok(false);
         }
-        // Not before: while the record is only sent, a mark moves everything behind it.
-        for block in failed.into_iter().flatten() {
+        let len = seal(self.record, new);
+        // One that is like the copy that counts need not count.
+        let pages = 1 + u32::from(new != counts);
+        let mut done = self.nand.erase(block).map_err(Error::Driver)? == OpStatus::Done;
+        for page in (at.0..at.0 + pages).map(PageAddr) {
+            let program = |nand: &mut N| nand.program(page, &self.record[..len], &[]);
+            done = done && program(&mut self.nand).map_err(Error::Driver)? == OpStatus::Done;
+        }
+        seal(self.record, counts);
+        if !done && counts != SENT {
             self.nand.mark_bad(block).map_err(Error::Driver)?;
         }
-        self.nand.flush().map_err(Error::Driver)
+        self.nand.flush().map_err(Error::Driver)?;
+        Ok(done)
     }
 
     /// Whether the volume came with a transfer record.
@@ -333,10 +369,7 @@ impl<'r, N: Nand> Transferred<'r, N> {
 
     /// The chip's page of a page of a block of the image.
     fn chip_page_of(&self, block: u32, index: u32) -> PageAddr {
-        let n = skipped(self.record);
-        // The list is sorted: each block listed up to the place moves it by one.
-        let before = (0..n).take_while(|&k| listed(self.record, k) <= block + k as u32);
-        let block = BlockAddr(block + before.count() as u32);
+        let block = BlockAddr(block_of(self.record, block));
         self.nand.geometry().page(block, index)
     }
 
@@ -361,50 +394,59 @@ fn page_of<'r, E>(ram: &'r mut [u8], geo: &Geometry) -> Result<&'r mut [u8], Err
     ram.get_mut(..needed).ok_or(Error::RamTooSmall(needed))
 }
 
-/// The copy of the record that counts, the one of the lower stage, and how many copies there are.
-/// That copy is in `page` afterwards. A FlashLight root page in its place says that there is none.
-fn find<N: Nand>(
-    nand: &mut N,
-    page: &mut [u8],
-) -> Result<Option<(PageAddr, u32)>, Error<N::Error>> {
+/// The copy of the record that counts, and whether the other is there and of the same stage. That
+/// copy is in `page` afterwards. A FlashLight root page in its place says that there is none.
+fn find<N: Nand>(nand: &mut N, page: &mut [u8]) -> Result<Option<(u32, bool)>, Error<N::Error>> {
     let geo = nand.geometry();
-    let mut lowest: Option<(u16, PageAddr)> = None;
-    let (mut copies, mut others) = (0, 0);
+    let mut copies: [Option<(u16, PageAddr)>; 2] = [None; 2];
+    let (mut good, mut others) = (0, 0);
     let mut held = PageAddr::NONE;
     for block in (0..geo.blocks().min(ROOT_BLOCKS)).map(BlockAddr) {
-        if copies == 2 || others == 2 {
+        if copies.iter().all(Option::is_some) || others == 2 {
             break;
         }
         if nand.is_bad(block).map_err(Error::Driver)? {
             continue;
         }
+        good += 1;
         held = geo.page(block, 0);
         let status = nand.read(held, 0, page, &mut []).map_err(Error::Driver)?;
         if !status.is_readable() {
             continue;
         }
-        if is_record(page) {
-            copies += 1;
-            if lowest.is_none_or(|(least, _)| stage(page) <= least) {
-                lowest = Some((stage(page), held));
-            }
+        if let Some(i) = copy(page, block, good - 1) {
+            copies[i as usize] = Some((stage(page), held));
         } else if header::parse(page, held).is_ok_and(|h| h.kind == Kind::Root) {
             break;
         } else if !is_blank(page) {
             others += 1;
         }
     }
-    let Some((_, at)) = lowest else {
-        return Ok(None);
-    };
-    if at != held {
+    let mut read = |at, page: &mut [u8]| {
         let status = nand.read(at, 0, page, &mut []).map_err(Error::Driver)?;
-        if !status.is_readable() || !is_record(page) {
-            // It could be read before, and rots.
-            return Err(Error::Corrupt(at, Damaged::Transfer));
+        Ok((status.is_readable() && is_record(page)).then(|| stage(page)))
+    };
+    let (kept, both) = match copies {
+        [None, None] => return Ok(None),
+        [Some((a, first)), Some((b, second))] if a != b => {
+            let (high, at) = if a > b { (0, first) } else { (1, second) };
+            held = PageAddr(at.0 + 1);
+            let is_whole = read(held, page)? == Some(a.max(b));
+            (if is_whole { high } else { 1 - high }, false)
         }
+        [first, second] => (
+            u32::from(second.is_some()),
+            first.is_some() && second.is_some(),
+        ),
+    };
+    if let Some((expected, at)) = copies[kept as usize]
+        && at != held
+        && read(at, page)? != Some(expected)
+    {
+        // It could be read before, and rots.
+        return Err(Error::Corrupt(at, Damaged::Transfer));
     }
-    Ok(Some((at, copies)))
+    Ok(Some((kept, both)))
 }
 
 impl<N: Nand> Nand for Transferred<'_, N> {
@@ -467,6 +509,15 @@ impl<N: Nand> Nand for Transferred<'_, N> {
     }
 
     fn mark_bad(&mut self, block: BlockAddr) -> Result<(), N::Error> {
+        if !self.is_settled() {
+            // As long as a copy that says *sent* may be believed, a mark could move everything
+            // behind it. The volume knows its bad blocks, and marks them at a later mount.
+            let other = self.chip_page_of(1 - self.kept, 0);
+            let other = self.nand.geometry().block_of(other);
+            if stage(self.record) == SENT || !self.nand.is_bad(other)? {
+                return Ok(());
+            }
+        }
         self.nand.mark_bad(self.chip_block(block))
     }
 
@@ -478,7 +529,7 @@ impl<N: Nand> Nand for Transferred<'_, N> {
 impl<'r, N: Nand> FlashLight<'r, Transferred<'r, N>> {
     /// Mounts what a programmer may have written, or any other volume: what a board calls that is
     /// flashed in production. `page` is a page of RAM beside that of the volume. The first mount
-    /// that may write costs what one after a power cut does, and four erases and four programs;
+    /// that may write costs what one after a power cut does, and three erases and five programs;
     /// later ones one read, or two, more than [`FlashLight::mount`].
     ///
     /// # Errors
