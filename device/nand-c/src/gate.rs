@@ -39,6 +39,17 @@ impl Lock {
         unlock: None,
     };
 
+    fn is(&self, other: Lock) -> bool {
+        let words = |lock: &Lock| {
+            let functions = (
+                lock.lock.map(|f| f as usize),
+                lock.unlock.map(|f| f as usize),
+            );
+            (lock.context, functions)
+        };
+        words(self) == words(&other)
+    }
+
     unsafe fn lock(&self) -> Result<(), c_int> {
         // SAFETY: the promise of who made it.
         match self.lock.map(|lock| unsafe { lock(self.context) }) {
@@ -92,12 +103,13 @@ impl Gate {
             let lock = (*gate).lock;
             lock.lock()?;
             let refusal = match Gate::marks(gate) {
-                (true, false) => {
+                // While this call waited, the mount may have ended, and one with another lock begun.
+                (true, false) if lock.is((*gate).lock) => {
                     (*gate).in_call = mark(IN_CALL, gate);
                     return Ok(());
                 }
-                (_, true) => BUSY,
-                (false, _) => NOT_MOUNTED,
+                (false, false) => NOT_MOUNTED,
+                _ => BUSY,
             };
             lock.unlock();
             Err(refusal)
@@ -131,6 +143,11 @@ impl Gate {
                 return Err(BUSY);
             }
             lock.lock()?;
+            // Another mount may have been quicker.
+            if Gate::marks(gate) != (false, false) {
+                lock.unlock();
+                return Err(BUSY);
+            }
             (*gate).lock = lock;
             (*gate).in_call = mark(IN_CALL, gate);
         }

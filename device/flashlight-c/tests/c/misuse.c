@@ -288,6 +288,57 @@ static void calls_from_callbacks(void)
     GIVES(flashlight_unmount(&fs), 0);
 }
 
+/* A thread that waits for its lock while others do something: here the lock's function does it. */
+static void (*meanwhile)(void);
+
+static int slow_lock(void *context)
+{
+    void (*work)(void) = meanwhile;
+    meanwhile = NULL;
+    if (work)
+        work();
+    return lock(context);
+}
+
+static flashlight_options other_lock = {.lock = lock, .unlock = unlock, .context = &held};
+
+static void mounted_and_written(void)
+{
+    GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, &other_lock), 0);
+    GIVES(flashlight_open(&fs, &file, "raced", RDWR | CREAT), 0);
+    GIVES(flashlight_write(&fs, &file, "abcd", 4), 4);
+}
+
+static void mounted_anew(void)
+{
+    GIVES(flashlight_unmount(&fs), 0);
+    GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, &other_lock), 0);
+}
+
+/* Two threads mount at once: the second would mount over what the first has written. And a call
+ * that waited for the lock of a mount which has ended must not go on under that lock. */
+static void threads_that_wait(void)
+{
+    flashlight_options options = {.lock = slow_lock, .unlock = unlock};
+    flashlight_info info;
+    counts = 0;
+    meanwhile = mounted_and_written;
+    GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, &options), FLASHLIGHT_E_BUSY);
+    CHECK(held == 0);
+    GIVES(flashlight_fsync(&fs, &file), 0);
+    GIVES(flashlight_close(&fs, &file), 0);
+    GIVES(flashlight_stat(&fs, "raced", &info), 0);
+    CHECK(info.size == 4);
+    GIVES(flashlight_unmount(&fs), 0);
+
+    GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, &options), 0);
+    meanwhile = mounted_anew;
+    GIVES(flashlight_stat(&fs, "raced", &info), FLASHLIGHT_E_BUSY);
+    CHECK(held == 0);
+    GIVES(flashlight_stat(&fs, "raced", &info), 0);
+    GIVES(flashlight_unmount(&fs), 0);
+}
+
 /* What a function of the chip gives from now on, whatever is so. */
 static void tell(char function, int given)
 {
@@ -378,6 +429,7 @@ int main(void)
     GIVES(flashlight_unmount(&fs), 0);
     GIVES(flashlight_unmount(&second), 0);
     calls_from_callbacks();
+    threads_that_wait();
     callbacks_that_lie();
     free(chip);
     free(chip2);
