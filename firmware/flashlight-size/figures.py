@@ -27,8 +27,8 @@ PROGRAMS = {
         "FlashLight::write": 4_888,
         "FlashLight::unlink": 4_832,
     }),
-    "boot": ("the boot reader of FlashLight", 25_560, {
-        "Boot::load": 1_432,
+    "boot": ("the boot reader of FlashLight", 25_666, {
+        "Boot::load": 1_440,
         "Boot::follow": 2_560,
         "Boot::read": 1_256,
     }),

@@ -99,6 +99,12 @@
 #define FLASHLIGHT_BOOT_E_GEOMETRY -1003
 
 /*
+ A programmer has written the volume, from an image of `mkfs --slack`: only the library for Rust
+ opens such.
+ */
+#define FLASHLIGHT_BOOT_E_TRANSFERRED -1006
+
+/*
  A callback of the chip is missing.
  */
 #define FLASHLIGHT_BOOT_E_CALLBACK -1005

@@ -38,6 +38,9 @@ pub const FLASHLIGHT_BOOT_E_NOTFORMATTED: c_int = -1001;
 pub const FLASHLIGHT_BOOT_E_VERSION: c_int = -1002;
 /// The chip's shape cannot be, or is not the volume's.
 pub const FLASHLIGHT_BOOT_E_GEOMETRY: c_int = -1003;
+/// A programmer has written the volume, from an image of `mkfs --slack`: only the library for Rust
+/// opens such.
+pub const FLASHLIGHT_BOOT_E_TRANSFERRED: c_int = -1006;
 /// A callback of the chip is missing.
 pub const FLASHLIGHT_BOOT_E_CALLBACK: c_int = -1005;
 
@@ -58,6 +61,7 @@ pub(crate) fn told<T>(result: Result<T, Error>) -> Result<T, c_int> {
         Error::TooLong => FLASHLIGHT_BOOT_E_NAMETOOLONG,
         Error::Links => FLASHLIGHT_BOOT_E_LOOP,
         Error::NotFormatted => FLASHLIGHT_BOOT_E_NOTFORMATTED,
+        Error::Transferred => FLASHLIGHT_BOOT_E_TRANSFERRED,
         Error::Version => FLASHLIGHT_BOOT_E_VERSION,
         Error::Geometry => FLASHLIGHT_BOOT_E_GEOMETRY,
         Error::RamTooSmall => FLASHLIGHT_BOOT_E_NOMEM,
@@ -85,6 +89,7 @@ pub extern "C" fn flashlight_boot_strerror(code: c_int) -> *const c_char {
         FLASHLIGHT_BOOT_E_CORRUPT => "a damaged page\0",
         FLASHLIGHT_BOOT_E_NOTOPEN => "not open\0",
         FLASHLIGHT_BOOT_E_NOTFORMATTED => "no volume found\0",
+        FLASHLIGHT_BOOT_E_TRANSFERRED => "a volume that was written by a programmer\0",
         FLASHLIGHT_BOOT_E_VERSION => "another version of the format\0",
         FLASHLIGHT_BOOT_E_GEOMETRY => "the chip's geometry does not fit\0",
         FLASHLIGHT_BOOT_E_CALLBACK => "a callback is missing\0",

@@ -184,6 +184,12 @@
 #define FLASHLIGHT_E_CALLBACK -1005
 
 /*
+ A programmer has written a volume to the chip, from an image of `mkfs --slack`: only the library
+ for Rust mounts such. Do not format it.
+ */
+#define FLASHLIGHT_E_TRANSFERRED -1006
+
+/*
  For reading.
  */
 #define FLASHLIGHT_O_RDONLY 1

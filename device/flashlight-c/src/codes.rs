@@ -56,6 +56,9 @@ pub const FLASHLIGHT_E_GEOMETRY: c_int = -1003;
 pub const FLASHLIGHT_E_TOOMANYBAD: c_int = -1004;
 /// A callback of the chip is missing, or gave what it may not give.
 pub const FLASHLIGHT_E_CALLBACK: c_int = -1005;
+/// A programmer has written a volume to the chip, from an image of `mkfs --slack`: only the library
+/// for Rust mounts such. Do not format it.
+pub const FLASHLIGHT_E_TRANSFERRED: c_int = -1006;
 
 const _: () = assert!(
     FLASHLIGHT_E_FAULT == memory::FAULT
@@ -135,6 +138,7 @@ pub extern "C" fn flashlight_strerror(code: c_int) -> *const c_char {
         FLASHLIGHT_E_VERSION => "another version of the format\0",
         FLASHLIGHT_E_GEOMETRY => "the chip's geometry does not fit\0",
         FLASHLIGHT_E_TOOMANYBAD => "too many bad blocks\0",
+        FLASHLIGHT_E_TRANSFERRED => "a volume that was written by a programmer\0",
         FLASHLIGHT_E_CALLBACK => "a callback is missing or gave nonsense\0",
         0.. => "success\0",
         _ => "unknown error\0",

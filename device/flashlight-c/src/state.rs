@@ -375,7 +375,7 @@ impl Mounting {
 
     /// Mounts a volume in its place.
     pub fn mount(
-        mut self,
+        &mut self,
         chip: Chip,
         ram: &'static mut [u8],
         config: Config,

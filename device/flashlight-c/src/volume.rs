@@ -2,13 +2,18 @@
 
 use core::ffi::{c_int, c_void};
 
-use flashkit_flashlight::{BlockState, Config, Error as VolumeError, New, Stopped, NAME_MAX};
+use flashkit_flashlight::{
+    transfer, BlockState, Config, Error as VolumeError, New, Stopped, NAME_MAX,
+};
 use flashkit_nand::Nand;
 use flashkit_nand_c::memory::{place, room};
 use flashkit_nand_c::{Chip, Failure};
 
 use crate::chip::flashlight_chip;
-use crate::codes::{answer, of_volume, FLASHLIGHT_E_BUSY, FLASHLIGHT_E_CALLBACK};
+use crate::codes::{
+    answer, of_volume, FLASHLIGHT_E_BUSY, FLASHLIGHT_E_CALLBACK, FLASHLIGHT_E_NOTFORMATTED,
+    FLASHLIGHT_E_TRANSFERRED,
+};
 use crate::state::{begin, flashlight, flashlight_options, Mounting, Session};
 
 /// Permissions of the root directory, for a mount on Linux.
@@ -158,14 +163,35 @@ pub unsafe extern "C" fn flashlight_mount(
     let mount = || {
         // SAFETY: the caller's promise.
         let parts = unsafe { parts(fs, chip, ram, ram_len, options) };
-        let (mounting, chip, ram, read_only) = parts?;
+        let (mut mounting, own, slice, read_only) = parts?;
         let config = Config {
             read_only,
             ..Config::default()
         };
-        told(mounting.mount(chip, ram, config)).map(|()| 0)
+        match mounting.mount(own, slice, config) {
+            // SAFETY: the caller's promise; there is no mount that would use them.
+            Err(VolumeError::NotFormatted) => Err(unsafe { nothing_found(chip, ram, ram_len) }),
+            mounted => told(mounted).map(|()| 0),
+        }
     };
     answer(mount())
+}
+
+/// What is said of a chip without a volume that can be mounted: whether it may be formatted.
+///
+/// # Safety
+/// As [`flashlight_mount`].
+unsafe fn nothing_found(chip: *const flashlight_chip, ram: *mut c_void, ram_len: usize) -> c_int {
+    let is_transferred = || {
+        // SAFETY: the caller's promise.
+        let (mut chip, ram) = unsafe { (place(chip)?.as_ref().chip()?, room(ram, ram_len)?) };
+        told(transfer::is_transferred(&mut chip, ram))
+    };
+    match is_transferred() {
+        Ok(false) => FLASHLIGHT_E_NOTFORMATTED,
+        Ok(true) => FLASHLIGHT_E_TRANSFERRED,
+        Err(code) => code,
+    }
 }
 
 /// Makes everything durable and ends the mount. FLASHLIGHT_E_BUSY while files are open. After any

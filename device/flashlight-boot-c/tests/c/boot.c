@@ -126,6 +126,10 @@ int main(void)
         .yield = whole.yield,
     };
     GIVES(flashlight_boot_open(&boot, &functions, ram, sizeof ram), FLASHLIGHT_BOOT_E_NOTFORMATTED);
+    /* A programmer has been here (docs/format.md, 12). */
+    memcpy(chip->data[0] + 4, "FLtr", 4);
+    GIVES(flashlight_boot_open(&boot, &functions, ram, sizeof ram), FLASHLIGHT_BOOT_E_TRANSFERRED);
+    memset(chip->data[0], 0xff, PAGE);
     GIVES(flashlight_format(&fs, &whole, fs_ram, sizeof fs_ram, 5), 0);
     GIVES(flashlight_mount(&fs, &whole, fs_ram, sizeof fs_ram, NULL), 0);
     GIVES(flashlight_mkdir(&fs, "boot"), 0);

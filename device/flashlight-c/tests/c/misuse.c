@@ -410,6 +410,39 @@ static void callbacks_that_lie(void)
     tell(0, 0);
 }
 
+static void put32(uint8_t *at, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* A chip that a programmer has written with an image of `mkfs --slack` (docs/format.md, 12). The
+ * library cannot mount it; said to be without a volume it would be formatted, and all be lost. */
+static void written_by_a_programmer(void)
+{
+    const uint32_t slack = 5;
+    const uint32_t fields[] = {PAGE, PAGES, BLOCKS, slack, SPARE, 0};
+    uint8_t record[36] = {0};
+    memcpy(record + 4, "FLtr\1", 5);
+    for (int i = 0; i < 6; i++)
+        put32(record + 12 + 4 * i, fields[i]);
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 4; i < sizeof record; i++) {
+        crc ^= record[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+    }
+    put32(record, ~crc);
+    GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, NULL), FLASHLIGHT_E_NOTFORMATTED);
+    for (int block = 0; block < 2; block++) {
+        memcpy(chip->data[block * PAGES], record, sizeof record);
+        GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, NULL), FLASHLIGHT_E_TRANSFERRED);
+        memset(chip->data[0], 0, PAGE);
+    }
+    CHECK(chip->programs == 0 && chip->erases == 0);
+    GIVES(flashlight_format(&fs, &functions, ram, sizeof ram, 4), 0);
+}
+
 int main(void)
 {
     chip = chip_new();
@@ -418,6 +451,7 @@ int main(void)
     functions2 = chip_of(chip2);
     no_mount_and_no_volume();
     chips_that_cannot_be();
+    written_by_a_programmer();
     GIVES(flashlight_format(&fs, &functions, ram, sizeof ram, 5), 0);
     GIVES(flashlight_format(&second, &functions2, ram2, sizeof ram2, 6), 0);
     GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, NULL), 0);

@@ -37,7 +37,7 @@ use crate::{FlashLight, Kind};
 use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
 use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"FLtr");
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"FLtr");
 const VERSION: u16 = 1;
 const LIST: usize = 36;
 /// Blocks of the image before those of the volume.
@@ -135,6 +135,31 @@ pub fn send(page: &mut [u8]) -> Option<u32> {
     }
     seal(page, SENT);
     Some(get_u32(page, 20) - get_u32(page, 24))
+}
+
+/// Whether the chip holds a volume that a programmer has written: a mount that does not look for a
+/// record finds nothing there. `ram` is a page. Two reads.
+///
+/// # Errors
+/// [`Error::Driver`], [`Error::RamTooSmall`].
+pub fn is_transferred<N: Nand>(nand: &mut N, ram: &mut [u8]) -> Result<bool, Error<N::Error>> {
+    let geo = nand.geometry();
+    let page = page_of(ram, &geo)?;
+    let mut good = 0;
+    for block in (0..geo.blocks()).map(BlockAddr) {
+        if good == RECORDS {
+            break;
+        }
+        if nand.is_bad(block).map_err(Error::Driver)? {
+            continue;
+        }
+        good += 1;
+        let read = nand.read(geo.page(block, 0), 0, page, &mut []);
+        if read.map_err(Error::Driver)?.is_readable() && get_u32(page, 4) == MAGIC {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl<'r, N: Nand> Transferred<'r, N> {

@@ -1,5 +1,6 @@
 //! From the root blocks to the checkpoint that counts, as a mount finds it.
 
+use crate::api::transfer;
 use crate::boot::{Boot, Error};
 use crate::format::anchors::{Names, Root, RootBlock, Second, SecondPages, note_newest};
 use crate::format::area::{Head, LogArea};
@@ -106,7 +107,7 @@ impl<N: Nand> Boot<'_, N> {
     fn find_root(&mut self) -> Result<Root, Error> {
         let geo = self.chip.geo;
         let (mut newest, mut before) = (None, None);
-        let (mut version, mut last_root) = (false, 0);
+        let (mut version, mut transferred, mut last_root) = (false, false, 0);
         let mut best: Option<(u64, bool)> = None;
         let mut blocks = [RootBlock::default(); 2];
         let names = self.root_blocks()?;
@@ -122,6 +123,7 @@ impl<N: Nand> Boot<'_, N> {
                     continue;
                 }
                 version |= matches!(parsed, Err(Bad::Version(_)));
+                transferred |= index == 0 && get_u32(self.a, 4) == transfer::MAGIC;
                 let leads = get_u32(self.a, HEADER + 16) < geo.blocks();
                 let is_root = |h: &Header| h.kind == Kind::Root && leads;
                 let Some(h) = parsed.ok().filter(is_root) else {
@@ -153,6 +155,7 @@ impl<N: Nand> Boot<'_, N> {
         }
         match best {
             None if version => return Err(Error::Version),
+            None if transferred => return Err(Error::Transferred),
             None => return Err(Error::NotFormatted),
             Some((_, false)) => return Err(Error::Geometry),
             Some(_) => {}

@@ -59,6 +59,9 @@ pub enum Error {
     Links,
     /// There is no volume.
     NotFormatted,
+    /// A programmer has written the volume: it is to be opened over
+    /// [`Transferred`](crate::transfer::Transferred).
+    Transferred,
     /// The volume has another version of the format.
     Version,
     /// The volume is of a chip of another shape.
@@ -127,7 +130,7 @@ impl<'r, N: Nand> Boot<'r, N> {
     /// 464 at most; and where a page of that log was cut two for each block of the chip.
     ///
     /// # Errors
-    /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
+    /// [`Error::NotFormatted`], [`Error::Transferred`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
     /// [`Error::Damaged`], [`Error::Driver`]: then the chip is gone; open again.
     pub fn open(nand: N, ram: &'r mut [u8]) -> Result<Self, Error> {
         let geo = nand.geometry();

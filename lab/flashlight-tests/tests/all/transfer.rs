@@ -5,6 +5,7 @@
 //! A failure names the bad blocks, and the operation that was cut with its tear.
 
 use crate::common::{self, chip};
+use flashkit_flashlight::boot::{self, Boot};
 use flashkit_flashlight::transfer::{Transferred, send};
 use flashkit_flashlight::{
     BlockState, Config, Error, FlashLight, New, Node, ROOT_DIR, Time, ram_needed,
@@ -393,6 +394,28 @@ fn blocks_that_go_bad_before_the_list_is_written_move_nothing() {
         .collect();
     assert_eq!(marked, [1]);
     assert!(failed_blocks > 1, "{failed_blocks}");
+}
+
+/// The boot reader says of such a volume what it is, and finds the files when it is opened over the
+/// record: placed or not.
+#[test]
+fn the_boot_reader_is_told_of_the_record() {
+    let bad = [1, 4];
+    let image = Image::new(SPARE);
+    let placed = first_use(AnyNand::new(image.flash(&bad))).unwrap();
+    for chip in [image.flash(&bad), placed.take()] {
+        let mut ram = vec![0; boot::ram_needed(&chip.geometry())];
+        let refused = Boot::open(chip.clone(), &mut ram).map(|_| ()).unwrap_err();
+        assert_eq!(refused, boot::Error::Transferred);
+        let chip = Transferred::open(chip, page_ram()).unwrap();
+        let mut reader = Boot::open(chip, &mut ram).unwrap();
+        for i in 0..FILES {
+            let file = reader.find(format!("file{i}").as_bytes()).unwrap();
+            let mut data = vec![0; file.size() as usize];
+            reader.read(&file, 0, &mut data).unwrap();
+            assert!(data == content(i), "file {i}");
+        }
+    }
 }
 
 /// A file may hold such records: the image of another board, say. On a volume whose two root blocks
