@@ -561,6 +561,13 @@ impl Gathered {
         }
     }
 
+    /// A file has a name in this directory instead of the one before.
+    fn moved(&mut self, ino: Ino, dir: Ino) {
+        if let Some(file) = self.files.get_mut(&ino) {
+            file.dir = file.dir.and(Some(dir));
+        }
+    }
+
     /// Before a change of names, which takes room, and may be of what was looked up.
     fn change_names(&mut self) {
         self.looked_up = None;

@@ -115,9 +115,11 @@ impl FileSystem for Gathered {
             return (self.fs).rename(from_dir, from, to_dir, to, no_replace, now);
         }
         let mut gone = self.named(to_dir, to);
-        let moved = match self.pieces {
-            0 => None,
-            _ => self.named(from_dir, from),
+        // A new file may be written after this.
+        let is_new_in = |dir| self.files.values().any(|file| file.dir == Some(dir));
+        let moved = match self.pieces > 0 || is_new_in(from_dir) {
+            true => self.named(from_dir, from),
+            false => None,
         };
         if let (Some(moved), Some(replaced)) = (&moved, &gone) {
             // A file that takes another's name has its contents first.
@@ -131,9 +133,7 @@ impl FileSystem for Gathered {
         self.lost_name(gone, now);
         if let Some(moved) = moved {
             self.touch(moved.ino, now);
-            if let Some(file) = self.files.get_mut(&moved.ino) {
-                file.dir = file.dir.and(Some(to_dir));
-            }
+            self.moved(moved.ino, to_dir);
         }
         Ok(())
     }
@@ -146,13 +146,18 @@ impl FileSystem for Gathered {
         other: &[u8],
         now: Time,
     ) -> Result<()> {
-        for (dir, name) in [(dir, name), (other_dir, other)] {
-            if let Some(attr) = self.named(dir, name) {
-                self.write_file(attr.ino)?;
-            }
+        let files = [(dir, name), (other_dir, other)].map(|(dir, name)| self.named(dir, name));
+        for attr in files.iter().flatten() {
+            self.write_file(attr.ino)?;
         }
         self.change_names();
-        self.fs.exchange(dir, name, other_dir, other, now)
+        self.fs.exchange(dir, name, other_dir, other, now)?;
+        for (attr, dir) in files.into_iter().zip([other_dir, dir]) {
+            if let Some(attr) = attr {
+                self.moved(attr.ino, dir);
+            }
+        }
+        Ok(())
     }
 
     fn open(&mut self, ino: Ino) -> Result<()> {

@@ -439,6 +439,32 @@ fn a_directory_that_is_synced_has_what_is_new_in_it() {
     assert_eq!(fs.bytes, 100);
 }
 
+/// So have those that were moved before anything was written to them, while nothing was held of any
+/// file: they were empty after a crash.
+#[test]
+fn a_directory_that_is_synced_has_what_was_moved_there_empty() {
+    let (now, new) = (Time::default(), NewInode::default());
+    for is_exchange in [false, true] {
+        let mut fs = held(flash("micron-20m"));
+        let root = fs.root();
+        let [from, to] = [b"a", b"b"].map(|name| fs.mkdir(root, name, &new).unwrap().ino);
+        if is_exchange {
+            fs.create(to, b"f", &new).unwrap();
+        }
+        let file = fs.create(from, b"f", &new).unwrap().ino;
+        fs.open(file).unwrap();
+        match is_exchange {
+            true => fs.exchange(from, b"f", to, b"f", now).unwrap(),
+            false => fs.rename(from, b"f", to, b"f", false, now).unwrap(),
+        }
+        fs.write(file, 0, &[1; 5_000], now).unwrap();
+        fs.fsync(from).unwrap();
+        assert!(fs.holds(file), "it is not there any more");
+        fs.fsync(to).unwrap();
+        assert!(!fs.holds(file), "is_exchange {is_exchange}");
+    }
+}
+
 /// What the chip does to one file is told to those who sync it, and to nobody else.
 #[test]
 fn a_file_that_cannot_be_written_is_in_nobodys_way() {
