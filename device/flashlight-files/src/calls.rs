@@ -162,17 +162,13 @@ impl<N: Nand> Calls<'_, '_, N> {
     /// # Errors
     /// [`VolumeError::Exists`]; those of [`FlashLight::mkdir`].
     pub fn mkdir(&mut self, path: &[u8]) -> Result<(), Error<N::Error>> {
-        if self.is_root(path) {
+        if path::is_root(path) {
             return Err(VolumeError::Exists.into());
         }
         let (dir, name) = path::parent(self.fs, path)?;
         let new = self.new_inode(DIR_PERMISSIONS);
         self.fs.mkdir(dir, name, &new)?;
         Ok(())
-    }
-
-    fn is_root(&self, path: &[u8]) -> bool {
-        path.iter().all(|byte| *byte == b'/' || *byte == b'.') && !path.ends_with(b"..")
     }
 
     /// Removes a file or an empty directory. A directory is gone for good when this returns, a
@@ -263,11 +259,12 @@ pub struct Listing {
 impl Listing {
     /// The next entry, in no order that means anything; none at the end. What stays is listed once,
     /// whatever comes and goes meanwhile. Its name is put into `name`. Two reads at most, and those
-    /// of the directory itself.
+    /// of the directory itself. A directory that is removed may leave its number to a new one: then
+    /// the listing goes on in that.
     ///
     /// # Errors
     /// [`VolumeError::Corrupt`] at the end, when there are entries that cannot be read;
-    /// [`VolumeError::NotFound`] or another when the directory is gone.
+    /// [`VolumeError::NotFound`] or another when the directory is gone, and none has its number.
     pub fn next<'b, N: Nand>(
         &mut self,
         fs: &mut FlashLight<'_, N>,

@@ -9,6 +9,11 @@ fn names(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
         .filter(|name| !name.is_empty() && *name != b".")
 }
 
+/// Whether a path is the root's by its form.
+pub(crate) fn is_root(path: &[u8]) -> bool {
+    names(path).next().is_none()
+}
+
 /// Whether a path asks for a directory by its form.
 pub(crate) fn asks_for_dir(path: &[u8]) -> bool {
     path.ends_with(b"/") || path == b"." || path.ends_with(b"/.")
@@ -85,6 +90,14 @@ mod tests {
         }
         assert_eq!(names(b"").count() + names(b"/").count(), 0);
         assert_eq!(names(b"a/../b").count(), 3);
+    }
+
+    /// `...` is a name.
+    #[test]
+    fn the_root_has_no_name() {
+        for (path, is) in [("", true), ("/./", true), (".../", false), ("..", false)] {
+            assert_eq!(is_root(path.as_bytes()), is, "{path}");
+        }
     }
 
     #[test]
