@@ -64,7 +64,7 @@ pub use options::{AccessTimes, MountFlag, MountOptions};
 #[doc(hidden)]
 pub use played::{Played, PlayedOut};
 pub use session::{check, mount};
-pub use sync::{ask as ask_for_sync, unmount};
+pub use sync::{Waiting, ask as ask_for_sync, unmount};
 
 /// What ended a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,12 +9,14 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, umount2};
+use nix::sys::stat::{major, minor};
 
 use crate::gc;
 
@@ -30,6 +32,8 @@ pub(crate) const SERVER: u32 =
 nix::ioctl_none!(sync, LETTER, NUMBER);
 nix::ioctl_read!(server, LETTER, NUMBER_SERVER, u32);
 
+/// So long nothing is said of a server that goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks whether the server has ended.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -45,13 +49,23 @@ pub fn ask(point: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Why an unmount does not return yet.
+pub struct Waiting {
+    /// The process that serves the mount. SIGTERM ends it in order, and whatever still uses it.
+    pub server: u32,
+    /// One that has the mount in a namespace of its own, as far as this user can see.
+    pub holder: Option<u32>,
+}
+
 /// Makes everything durable that was written to the mount at a point, unmounts it, and waits until
-/// the process that served it has ended, where that is another: then its image is closed.
+/// the process that served it has ended, where that is another: then its image is closed. `told` is
+/// called once if that takes longer than two seconds, and it takes as long as another mount
+/// namespace has the mount too.
 ///
 /// # Errors
 /// As [`ask`]; it is mounted as before then. `EBUSY` of one that is in use, which is durable and
 /// mounted; `EPERM` where neither this user nor `fusermount3` may unmount it.
-pub fn unmount(point: &Path) -> io::Result<()> {
+pub fn unmount(point: &Path, told: &mut dyn FnMut(&Waiting)) -> io::Result<()> {
     let opened = gc::opened(point)?;
     let mut pid = 0;
     // SAFETY: the descriptor is open, and the request writes one `u32`.
@@ -59,16 +73,37 @@ pub fn unmount(point: &Path) -> io::Result<()> {
     let begun = started(pid);
     // SAFETY: the descriptor is open, and the request has no data.
     unsafe { sync(opened.as_raw_fd()) }?;
+    let device = opened.metadata()?.dev();
     drop(opened);
     let full = point.canonicalize()?;
     match umount2(&full, MntFlags::UMOUNT_NOFOLLOW) {
         Err(Errno::EPERM) => unmount_as_user(&full)?,
         done => done?,
     }
+    let mut said = false;
+    let waited = Instant::now();
     while pid != std::process::id() && begun.is_some() && started(pid) == begun {
         std::thread::sleep(PAUSE);
+        if !said && waited.elapsed() > PATIENCE {
+            said = true;
+            let (server, holder) = (pid, holder(device));
+            told(&Waiting { server, holder });
+        }
     }
     Ok(())
+}
+
+/// A process in whose mount namespace this device is.
+fn holder(device: u64) -> Option<u32> {
+    let device = format!("{}:{}", major(device), minor(device));
+    let has_it = |pid: &u32| {
+        let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mut devices = mounts.lines().filter_map(|line| line.split(' ').nth(2));
+        devices.any(|of| of == device)
+    };
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(has_it)
 }
 
 /// Has the program unmount that may do so for users.

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Context;
 
-use crate::{Outcome, text};
+use crate::{Outcome, failure, text};
 
 /// Unmount, and return when all is durable and the image is closed: umount(8) returns before.
 #[derive(clap::Args)]
@@ -14,7 +14,9 @@ use crate::{Outcome, text};
     after_help = "Example:\n  cp -r config flash/ && flashkit umount flash && cp flash.img backup.img\n\n\
     umount(8) takes the mount away and does not wait for the process that serves it, which may have \
     megabytes to write then. With a link to this program it does:\n  \
-    ln -s $(which flashkit) /sbin/umount.fuse.flashlight"
+    ln -s $(which flashkit) /sbin/umount.fuse.flashlight\n\n\
+    While another mount namespace (a container, a service) has the mount too, this waits, and says \
+    so after two seconds."
 )]
 pub struct Args {
     /// Where it is mounted
@@ -52,8 +54,24 @@ pub struct Helper {
 
 pub fn run(args: &Args) -> Outcome {
     let point = &args.mountpoint;
-    told(point, flashkit_fuse::unmount(point))?;
+    told(point, unmount(point))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Unmounts, and says on stderr why that takes long.
+fn unmount(point: &Path) -> io::Result<()> {
+    flashkit_fuse::unmount(point, &mut |waiting| {
+        let server = waiting.server;
+        let why = match waiting.holder {
+            Some(pid) => format!("process {pid} has it in another mount namespace"),
+            None => "its server goes on, maybe for another mount namespace".into(),
+        };
+        let point = text::path(point);
+        failure::complain(&format!(
+            "{point}: unmounted here and durable, but {why}. Waiting for that to end. \
+            `kill {server}` ends it now and closes the image."
+        ));
+    })
 }
 
 /// Unmounts as the helper of umount(8). What needs no answer of the mount, or has none, is left to
@@ -63,7 +81,7 @@ pub fn help_umount(helper: &Helper, out: &mut dyn Write) -> Outcome {
     if helper.force || helper.lazy {
         return unmount_plainly(helper);
     }
-    match flashkit_fuse::unmount(point) {
+    match unmount(point) {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {
             return unmount_plainly(helper);
         }

@@ -1,7 +1,8 @@
 //! Unmounting that waits.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use crate::common::{Place, can_mount};
 
@@ -50,4 +51,48 @@ fn an_unmount_returns_when_all_is_durable_and_the_server_has_ended() {
     mounted.child.wait().unwrap();
     assert_eq!(help(&["flash"]), (Some(0), String::new()));
     assert!(!here.is_mounted("flash"));
+}
+
+/// A container has a copy of the mount: the image stays in use. Whoever unmounts is told which
+/// process that is, and how to end it; it waited without a word. Nothing that was written is lost.
+#[test]
+fn an_unmount_says_who_else_has_the_mount() {
+    if !can_mount()
+        || Command::new("unshare")
+            .args(["-m", "true"])
+            .output()
+            .is_err()
+    {
+        return;
+    }
+    let here = Place::new();
+    here.said(0, &["mkfs", "flash.img"]);
+    let mounted = here.mount(&["-o", "commit=0", "flash.img", "flash"]);
+    let server = mounted.child.id();
+    fs::write(here.path("flash/file"), "bytes").unwrap();
+    let mut copy = Command::new("unshare");
+    let mut copy = copy.args(["-m", "sleep", "60"]).spawn().unwrap();
+    while fs::read_link(format!("/proc/{}/ns/mnt", copy.id())).unwrap()
+        == fs::read_link("/proc/self/ns/mnt").unwrap()
+    {
+        std::thread::yield_now();
+    }
+    let mut unmount = Command::new(env!("CARGO_BIN_EXE_flashkit"));
+    let unmount = unmount
+        .args(["umount", "flash"])
+        .current_dir(here.dir.path());
+    let mut unmount = unmount.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut from = BufReader::new(unmount.stderr.take().unwrap());
+    from.read_line(&mut said).unwrap();
+    let holder = format!("process {} has it", copy.id());
+    let remedy = format!("`kill {server}`");
+    assert!(said.contains(&holder) && said.contains(&remedy), "{said}");
+    assert!(!here.is_mounted("flash") && unmount.try_wait().unwrap().is_none());
+    let ended = Command::new("kill").arg(server.to_string()).status();
+    assert!(ended.unwrap().success());
+    assert!(unmount.wait().unwrap().success());
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    assert_eq!(here.said(0, &["cat", "flash.img:/file"]), "bytes");
 }
