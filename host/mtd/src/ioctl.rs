@@ -154,14 +154,21 @@ pub fn read(file: &File, start: u64, data: &mut [u8], oob: &mut [u8]) -> io::Res
     };
     // SAFETY: the request and the two buffers that it names outlive the call, the buffers are
     // borrowed exclusively, and the kernel writes no more than their lengths.
-    match unsafe { mem_read(file.as_raw_fd(), &raw mut request) } {
-        // These two tell of the medium, and the buffers have been filled.
-        Ok(_) | Err(Errno::EUCLEAN | Errno::EBADMSG) => {}
-        Err(error) => return Err(error.into()),
+    let done = unsafe { mem_read(file.as_raw_fd(), &raw mut request) };
+    Ok(met(done.err(), &request)?)
+}
+
+/// What a read has met, by its end and by its figures. Not every driver gives figures.
+fn met(error: Option<Errno>, request: &Read) -> Result<Bits, Errno> {
+    // Two errors tell of the medium, and the buffers have been filled.
+    match error {
+        None | Some(Errno::EUCLEAN | Errno::EBADMSG) => {}
+        Some(error) => return Err(error),
     }
+    let corrected = request.max_bitflips;
     Ok(Bits {
-        corrected: request.max_bitflips,
-        uncorrectable: request.uncorrectable > 0,
+        corrected: corrected.max(u32::from(error == Some(Errno::EUCLEAN))),
+        uncorrectable: request.uncorrectable > 0 || error == Some(Errno::EBADMSG),
     })
 }
 
@@ -214,6 +221,27 @@ mod tests {
         assert_eq!(size_of::<Read>(), 64);
         assert_eq!(size_of::<Layout>(), 328);
         assert_eq!(size_of::<Stats>(), 16);
+    }
+
+    /// A driver that gives no figures: what could not be corrected must not pass for data.
+    #[test]
+    fn a_page_that_cannot_be_corrected_is_not_clean() {
+        let request = Read {
+            transfer: Transfer::new(0, (std::ptr::null(), 0), (std::ptr::null(), 0)),
+            uncorrectable: 0,
+            corrected: 0,
+            max_bitflips: 0,
+        };
+        let bits = |corrected, uncorrectable| {
+            Ok(Bits {
+                corrected,
+                uncorrectable,
+            })
+        };
+        assert_eq!(met(None, &request), bits(0, false));
+        assert_eq!(met(Some(Errno::EUCLEAN), &request), bits(1, false));
+        assert_eq!(met(Some(Errno::EBADMSG), &request), bits(0, true));
+        assert_eq!(met(Some(Errno::EIO), &request), Err(Errno::EIO));
     }
 
     #[test]
