@@ -6,6 +6,7 @@
 //! Permissions are the kernel's business (`default_permissions`). Directories are listed by plain
 //! `readdir`: `readdirplus` would read every inode of a listing that asks for names alone.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -518,11 +519,17 @@ impl Filesystem for Bridge {
         _flags: i32,
         reply: ReplyCreate,
     ) {
+        let opened = Cell::new(None);
         let result = self.create_in(req, parent, mode, |inner, dir, new, _| {
             let attr = inner.fs()?.create(dir, name.as_bytes(), new)?;
             inner.fs()?.open(attr.ino)?;
+            opened.set(Some(attr.ino));
             Ok(attr)
         });
+        if let (Err(_), Some(ino)) = (&result, opened.get()) {
+            // It is there, and not durable. The kernel has opened nothing that it would close.
+            let _ = self.settles(|inner| inner.fs()?.release(ino));
+        }
         match result {
             Ok((attr, generation)) => {
                 let ttl = self.attr_ttl(&attr).min(self.options.entry_timeout);

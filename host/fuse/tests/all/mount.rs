@@ -528,6 +528,26 @@ fn io_errors_of_gathered_writes_reach_the_fsync() {
     m.unmount();
 }
 
+/// A creation that could not be made durable is told as failed: the kernel closes nothing then, and
+/// the file must not stay open for ever.
+#[test]
+fn a_creation_that_fails_leaves_no_file_open() {
+    let options = MountOptions {
+        sync: true,
+        ..MountOptions::default()
+    };
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
+    m.calls.fail_fsyncs.store(true, Ordering::SeqCst);
+    let error = File::create(m.path("file")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::EIO as i32));
+    m.calls.fail_fsyncs.store(false, Ordering::SeqCst);
+    assert_eq!(m.calls.opens.load(Ordering::SeqCst), 0);
+    fs::write(m.path("kept"), "data").unwrap();
+    unmount_and_check(m);
+}
+
 /// The kernel hands over a file's times once more when its last name has gone. Were that refused,
 /// the next `sync` of the whole file system would fail.
 #[test]

@@ -36,6 +36,8 @@ pub struct Calls {
     pub opens: AtomicU32,
     /// Writes fail with an I/O error.
     pub fail_writes: AtomicBool,
+    /// As do fsyncs.
+    pub fail_fsyncs: AtomicBool,
 }
 
 /// [`MemoryFs`], counting.
@@ -165,6 +167,9 @@ impl FileSystem for Counting {
     }
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         self.calls.fsyncs.fetch_add(1, Ordering::SeqCst);
+        if self.calls.fail_fsyncs.load(Ordering::SeqCst) {
+            return Err(Error::Io("page 17: told to fail".into()));
+        }
         self.inner.fsync(ino)
     }
     fn readdir(
