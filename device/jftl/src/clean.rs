@@ -23,6 +23,12 @@ const LOOKS: u32 = 8;
 impl<N: Nand> Jftl<'_, N> {
     /// Waits until blocks are free, and until the log has room.
     pub(crate) fn prepare(&mut self) -> Result<(), Error<N::Error>> {
+        self.make_room()?;
+        self.shorten_log()
+    }
+
+    /// Cleans until as many blocks are free as are kept.
+    fn make_room(&mut self) -> Result<(), Error<N::Error>> {
         // Each block cleaned gains a page at least.
         let mut patience = 4 * self.lay.blocks;
         while self.free < self.reserve() {
@@ -37,19 +43,23 @@ impl<N: Nand> Jftl<'_, N> {
                 break;
             }
         }
-        self.shorten_log()
+        Ok(())
     }
 
     /// Writes map pages and a snapshot until the log is short enough. Sessions that end early make
-    /// it long; while one lasts, `maintain` does the work in time.
+    /// it long; while one lasts, `maintain` does the work in time, unless flushes after single
+    /// sectors fill the log faster. The map pages may need more blocks than are kept free: there is
+    /// cleaning in between.
     pub(crate) fn shorten_log(&mut self) -> Result<(), Error<N::Error>> {
         let mut patience = 2 * self.ram.slots() + 4;
         while self.log.at - self.log_droppable() >= self.lay.log_max && patience > 0 {
             patience -= 1;
             match self.ram.oldest() {
                 Some(oldest) if oldest <= self.log.snap => {
+                    self.make_room()?;
+                    // None: cleaning has written it.
                     let slot = (0..self.ram.slots()).find(|slot| self.ram.dirty(*slot) == oldest);
-                    let Some(slot) = slot else { break };
+                    let Some(slot) = slot else { continue };
                     self.map_write(self.ram.segment(slot) / self.lay.per_page)?;
                     if self.ram.oldest().is_none_or(|next| next > self.log.snap) {
                         self.commit()?;

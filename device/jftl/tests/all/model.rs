@@ -264,3 +264,39 @@ fn damage_is_borne() {
         }
     }
 }
+
+/// A program that appends to its log, with an fsync each time, fills the translation's log with
+/// changes of few sectors, while what was written all over the disk before waits to be written to
+/// the map. That is more map pages than there are free blocks: there has to be cleaning meanwhile,
+/// or a disk of which half is free would be full, and after the next mount for reading alone.
+#[test]
+fn a_sound_disk_takes_one_fsync_after_another() {
+    let setup = Setup {
+        pages: 32,
+        blocks: 16_384,
+        ..SETUPS[0]
+    };
+    for percent in [50, 100] {
+        let (chip, mut ram) = (setup.formatted(), setup.ram());
+        let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+        let used = disk.sector_count() / 100 * percent;
+        for sector in 0..used {
+            disk.write(sector, &[1; 512]).unwrap();
+        }
+        // Until there has been cleaning.
+        let mut rng = Rng::new(3);
+        while disk.free_blocks() > 26 {
+            let sector = rng.below(used.into()) as u32;
+            disk.write(sector, &[1; 512]).unwrap();
+        }
+        disk.close().unwrap();
+        let pieces = used / 128;
+        for i in 0..pieces {
+            disk.write(i * 7919 % pieces * 128, &[1; 512]).unwrap();
+        }
+        for i in 0..4_000 {
+            let written = disk.write(i % 8, &[2; 512]).and_then(|()| disk.flush());
+            assert_eq!(written, Ok(()), "{percent} % in use, fsync {i}");
+        }
+    }
+}
