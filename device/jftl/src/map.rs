@@ -1,7 +1,7 @@
 //! The map from sectors to pages: pages of it on flash, pieces of them cached.
 
 use flashkit_bytes::put_u32;
-use flashkit_nand::Nand;
+use flashkit_nand::{Nand, PageAddr, ReadStatus};
 
 use crate::error::Error;
 use crate::layout::{NONE, PER_SEGMENT, SEGMENT};
@@ -10,14 +10,30 @@ use crate::state::{HOST, Head, Jftl, MAP};
 
 impl<N: Nand> Jftl<'_, N> {
     /// The page that holds a sector, or [`NONE`]. A flash read when its segment is not cached; a
-    /// program when that pushes out a changed one.
+    /// program when that pushes out a changed one, which nothing does after an error.
     pub(crate) fn lookup(&mut self, sector: u32) -> Result<u32, Error<N::Error>> {
         let segment = sector / PER_SEGMENT;
         if self.ram.find(segment).is_none() && self.is_absent(segment) {
             return Ok(NONE);
         }
+        if self.latched && self.ram.find(segment).is_none() {
+            return self.peek(sector);
+        }
         let slot = self.slot_of(segment)?;
         Ok(self.ram.entry(slot, sector % PER_SEGMENT))
+    }
+
+    /// An entry of a piece of the map that is not cached, as it is on flash.
+    fn peek(&mut self, sector: u32) -> Result<u32, Error<N::Error>> {
+        let (segment, i) = (sector / PER_SEGMENT, sector % PER_SEGMENT);
+        let place = self.ram.place(segment / self.lay.per_page);
+        let offset = segment % self.lay.per_page * SEGMENT as u32 + 4 * i;
+        let mut entry = [0; 4];
+        let status = self
+            .nand
+            .read(PageAddr(place), offset, &mut entry, &mut [])?;
+        self.check_map(place, status)?;
+        Ok(u32::from_le_bytes(entry))
     }
 
     /// Whether a segment is neither cached nor on flash, though its map page may be.
@@ -47,7 +63,7 @@ impl<N: Nand> Jftl<'_, N> {
             let offset = segment % self.lay.per_page * SEGMENT as u32;
             let Self { nand, ram, .. } = self;
             let bytes = ram.slot_bytes(slot);
-            let status = nand.read(flashkit_nand::PageAddr(place), offset, bytes, &mut [])?;
+            let status = nand.read(PageAddr(place), offset, bytes, &mut [])?;
             self.check_map(place, status)?;
         }
         self.ram.set_segment(slot, segment);
@@ -56,11 +72,7 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(slot)
     }
 
-    fn check_map(
-        &mut self,
-        place: u32,
-        status: flashkit_nand::ReadStatus,
-    ) -> Result<(), Error<N::Error>> {
+    fn check_map(&mut self, place: u32, status: ReadStatus) -> Result<(), Error<N::Error>> {
         self.note_read(place, status);
         if status.is_readable() {
             return Ok(());
@@ -222,7 +234,7 @@ impl<N: Nand> Jftl<'_, N> {
             self.ram.scratch.fill(0xFF);
         } else {
             let Self { nand, ram, .. } = self;
-            let status = nand.read(flashkit_nand::PageAddr(place), 0, ram.scratch, &mut [])?;
+            let status = nand.read(PageAddr(place), 0, ram.scratch, &mut [])?;
             self.check_map(place, status)?;
         }
         for i in 0..self.lay.per_page {

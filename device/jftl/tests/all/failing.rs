@@ -393,6 +393,105 @@ fn session<N: Nand>(
     run(&mut disk, model, ops)
 }
 
+/// A driver whose answer to one program is lost: the page is there.
+struct Mute {
+    chip: SimNand,
+    programs: u64,
+    fails: u64,
+    /// Programs and erases since.
+    after: u32,
+}
+
+impl Nand for Mute {
+    type Error = Lost;
+
+    fn geometry(&self) -> Geometry {
+        self.chip.geometry()
+    }
+
+    fn correctable_bits(&self) -> u32 {
+        self.chip.correctable_bits()
+    }
+
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, Lost> {
+        (self.chip.read(page, offset, data, spare)).map_err(|e| panic!("{e:?}"))
+    }
+
+    fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, Lost> {
+        self.programs += 1;
+        self.after += u32::from(self.programs > self.fails);
+        let status = self.chip.program(page, data, spare).unwrap();
+        if self.programs == self.fails {
+            return Err(Lost);
+        }
+        Ok(status)
+    }
+
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Lost> {
+        self.after += u32::from(self.programs >= self.fails);
+        Ok(self.chip.erase(block).unwrap())
+    }
+
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Lost> {
+        Ok(self.chip.is_bad(block).unwrap())
+    }
+
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Lost> {
+        Ok(self.chip.mark_bad(block).unwrap())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Lost;
+
+/// After an error of the driver the disk is read, to copy it, with a part of the map in RAM. What
+/// has changed in that part stays where it is: written after the error, the log would go over the
+/// page that met it, and the next mount would find the volume in pieces.
+#[test]
+fn reads_after_an_error_change_nothing() {
+    let setup = SETUPS[1];
+    let sectors = setup.sectors();
+    let mut start = (setup.formatted(), Model::new(sectors));
+    let (mut ram, ops) = (setup.ram(), [Op::Write(0, sectors, 1), Op::Close]);
+    run(
+        &mut Jftl::mount(&mut start.0, &mut ram).unwrap(),
+        &mut start.1,
+        &ops,
+    )
+    .unwrap();
+    for fails in (1..400).step_by(3) {
+        let (chip, mut model) = start.clone();
+        let mut driver = Mute {
+            chip,
+            programs: 0,
+            fails,
+            after: 0,
+        };
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut driver, &mut ram).unwrap();
+        let mut rng = Rng::new(fails);
+        let writes = (2..).map(|version| Op::Write(rng.below(sectors.into()) as u32, 1, version));
+        let ops: Vec<_> = writes.take(1_000).collect();
+        let ended = run(&mut disk, &mut model, &ops);
+        assert_eq!(ended, Err(Error::Flash(Lost)), "program {fails}");
+        for sector in 0..sectors {
+            disk.read(sector, &mut [0; 512]).unwrap();
+        }
+        assert_eq!(disk.write(0, &[3; 512]), Err(Error::Latched));
+        assert_eq!(driver.after, 0, "program {fails}");
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut driver.chip, &mut ram).unwrap();
+        let compared = model.compare(&mut disk, true);
+        assert_eq!(compared, Ok(()), "program {fails}");
+    }
+}
+
 fn full() -> bool {
     std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1")
 }
