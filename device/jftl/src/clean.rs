@@ -325,7 +325,6 @@ impl<N: Nand> Jftl<'_, N> {
             }
             is_loaded = false;
         }
-        self.note_stuck(self.lay.block_of(page));
         Ok(None)
     }
 
@@ -369,12 +368,12 @@ impl<N: Nand> Jftl<'_, N> {
             };
             if page != NONE && self.lay.block_of(page) == job.block {
                 let tag = [sector, self.home_of(sector)];
-                if slot_of(page) != 0 {
-                    moved += self.move_slot(page, job.head, tag, [true, false])?;
-                    continue;
+                let owns = [true, false];
+                if slot_of(page) == 0 && self.relocate(page, job.head, owns, tag, tag, false)? {
+                    moved += 1;
+                } else {
+                    moved += self.move_slot(page, job.head, tag, owns)?;
                 }
-                let done = self.relocate(page, job.head, [true, false], tag, tag, false)?;
-                moved += u32::from(done);
             }
         }
         Ok(moved)

@@ -232,8 +232,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(1)
     }
 
-    /// Moves one slot to a page of its own, for those of its owners that have it.
-    /// Returns the pages programmed.
+    /// Moves a slot, or a page that could not be read, to a page of its own, for those of its owners
+    /// that have it. Returns the pages programmed.
     pub(crate) fn move_slot(
         &mut self,
         place: u32,
@@ -241,9 +241,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         owners: [u32; 2],
         owns: [bool; 2],
     ) -> Result<u32, Error<N::Error>> {
-        let Some(moved) = self.extract(place, head, owners)? else {
-            return Ok(0);
-        };
+        let moved = self.extract(place, head, owners)?;
         self.stats.copies += 1;
         let is_held = self.hold(moved);
         for side in 0..2 {
@@ -257,22 +255,31 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(1)
     }
 
-    /// Programs a slot once more, in a page of its own; its place there. None: it cannot be read.
+    /// Programs what is in a place once more, in a page of its own; its place there. What cannot be
+    /// read, tried twice, is lost there as well: its owners stay errors, and its block is free.
     pub(crate) fn extract(
         &mut self,
         place: u32,
         head: usize,
         owners: [u32; 2],
-    ) -> Result<Option<u32>, Error<N::Error>> {
+    ) -> Result<u32, Error<N::Error>> {
         loop {
             self.head_room(head)?;
-            let readable = self.read_page(page_of(place), &mut [0; TAG])?;
-            if !readable || !packed::keep_one(self.ram.scratch, slot_of(place), owners) {
-                self.note_stuck(self.lay.block_of(place));
-                return Ok(None);
+            let (from, slot) = (page_of(place), slot_of(place));
+            let readable =
+                self.read_page(from, &mut [0; TAG])? || self.read_page(from, &mut [0; TAG])?;
+            let is_whole = readable && slot == 0;
+            let is_slot = readable && packed::keep_one(self.ram.scratch, slot, owners);
+            if !is_whole && !is_slot {
+                packed::lose(self.ram.scratch, owners);
             }
-            if let Some(page) = self.try_program(head, None, [MARK, NONE])? {
-                return Ok(Some(place_of(page, 1)));
+            let (tag, slot) = if is_whole {
+                (owners, 0)
+            } else {
+                ([MARK, NONE], 1)
+            };
+            if let Some(page) = self.try_program(head, None, tag)? {
+                return Ok(place_of(page, slot));
             }
         }
     }

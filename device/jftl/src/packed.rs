@@ -74,6 +74,12 @@ pub(crate) fn clear(page: &mut [u8]) {
     page[..2].copy_from_slice(&MAGIC);
 }
 
+/// Makes a page whose only slot says that what these owners held is lost: nothing codes it.
+pub(crate) fn lose(page: &mut [u8], owners: [u32; 2]) {
+    clear(page);
+    set_entry(page, 1, owners, page.len());
+}
+
 fn set_entry(page: &mut [u8], slot: u32, owners: [u32; 2], start: usize) {
     let at = entry(slot);
     put_u32(page, at, owners[0]);
@@ -163,6 +169,15 @@ mod tests {
         assert_eq!((count(&page), owners(&page, 1)), (1, [7, 8]));
         assert!(squeeze::is_code_of(bytes(&page, 1).unwrap(), &data(2)));
         assert_eq!(owners(&page, 2), [NONE; 2]);
+    }
+
+    #[test]
+    fn a_lost_slot_has_owners_and_no_contents() {
+        let (mut page, mut out) = ([0xA5; 512], [0; 512]);
+        lose(&mut page, [7, 8]);
+        assert!(keep_one(&mut page, 1, [7, 8]), "it is moved as any other");
+        assert_eq!((count(&page), owners(&page, 1)), (1, [7, 8]));
+        assert!(!squeeze::decode(bytes(&page, 1).unwrap(), &mut out));
     }
 
     /// Whatever a page holds, a slot is within it, or there is none.

@@ -331,8 +331,7 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(owners.contains(&number))
     }
 
-    /// A block with a page that cannot be read and is needed stays as it is: the page is
-    /// its reader's to be told of.
+    /// A block whose count says that it has owners, where the map has none, stays as it is.
     pub(crate) fn note_stuck(&mut self, block: u32) {
         if let Some(place) = self.stuck.iter_mut().find(|listed| **listed == NONE) {
             *place = block;

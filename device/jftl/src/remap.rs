@@ -3,7 +3,7 @@
 use flashkit_nand::Nand;
 
 use crate::error::Error;
-use crate::layout::{NONE, TAG, page_of, slot_of};
+use crate::layout::NONE;
 use crate::state::{HOST, Jftl};
 
 impl<N: Nand> Jftl<'_, N> {
@@ -95,7 +95,7 @@ impl<N: Nand> Jftl<'_, N> {
                 page = copy;
             } else if page != NONE && self.lookup(*home)? != page && !self.can_gain(page) {
                 from = page;
-                copy = self.copy_page(page, *home)?;
+                copy = self.extract(page, HOST, [*home, NONE])?;
                 page = copy;
             }
             self.set(*home, page)?;
@@ -109,28 +109,5 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         Ok(())
-    }
-
-    /// Programs what a page holds once more, for a home.
-    fn copy_page(&mut self, page: u32, home: u32) -> Result<u32, Error<N::Error>> {
-        if slot_of(page) != 0 {
-            let copy = self.extract(page, HOST, [home, NONE])?;
-            return copy.ok_or(Error::Damaged {
-                what: "a page of a journal",
-                page: page_of(page),
-            });
-        }
-        loop {
-            self.head_room(HOST)?;
-            if !self.read_page(page, &mut [0; TAG])? {
-                return Err(Error::Damaged {
-                    what: "a page of a journal",
-                    page,
-                });
-            }
-            if let Some(copy) = self.try_program(HOST, None, [home, NONE])? {
-                return Ok(copy);
-            }
-        }
     }
 }

@@ -193,6 +193,53 @@ fn an_unreadable_page_is_told_of_and_mended() {
     assert!(disk.stats().copies > 0 && disk.stats().levelled > 0);
 }
 
+/// A chip of which many blocks have a page that cannot be read, after a year without power perhaps,
+/// and whose sectors nobody asks for. Those blocks are cleaned as others are: the disk takes
+/// writes, cleaning in idle time comes to an end, and the sectors are errors until they are written.
+#[test]
+fn many_unreadable_pages_do_not_end_a_disk() {
+    for setup in [SETUPS[0], SETUPS[1], SETUPS[2]].map(|s| Setup { blocks: 300, ..s }) {
+        let (chip, mut ram) = (setup.formatted(), setup.ram());
+        let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+        let sectors = disk.sector_count();
+        for sector in 0..sectors {
+            disk.write(sector, &[1; 512]).unwrap();
+        }
+        disk.flush().unwrap();
+        let is_lost = |sector: u32| sector % 30 == 5;
+        for sector in (0..sectors).filter(|sector| is_lost(*sector)) {
+            let page = disk.page_of(sector).unwrap().unwrap();
+            assert!(disk.nand_mut().rot(page, Rot::Lost).unwrap());
+        }
+        let mut rng = Rng::new(5);
+        let mut chip = disk.into_nand();
+        for version in 2..5 {
+            let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+            for _ in 0..4_000 {
+                let sector = rng.below(sectors.into()) as u32;
+                if !is_lost(sector) {
+                    disk.write(sector, &[version; 512]).unwrap();
+                }
+            }
+            let ends = (0..20_000).any(|_| !disk.background().unwrap());
+            assert!(ends, "{}, version {version}", setup.name);
+            chip = disk.into_nand();
+        }
+        let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+        for sector in 0..sectors {
+            let mut held = [0; 512];
+            let read = disk.read(sector, &mut held);
+            let gone = Err(Error::Unreadable { sector });
+            let wanted = if is_lost(sector) { gone } else { Ok(()) };
+            assert_eq!(read, wanted, "{}", setup.name);
+            assert!(is_lost(sector) || (1..5).any(|version| held == [version; 512]));
+        }
+        disk.check().unwrap();
+        disk.write(5, &[9; 512]).unwrap();
+        disk.read(5, &mut [0; 512]).unwrap();
+    }
+}
+
 /// Many cuts in a row in the middle of the mount, whatever is left each time.
 #[test]
 fn mounts_that_are_cut_again_and_again_end() {
