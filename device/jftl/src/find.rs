@@ -89,7 +89,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(found.filter(|(_, fits)| *fits).map(|(anchor, _)| anchor))
     }
 
-    /// The newest anchor in a set of blocks: the newest of the block whose first one is the newest.
+    /// The newest anchor in a set of blocks: the newest of the block whose first one is the newest,
+    /// or of two blocks, when a program of one has failed and its page can be read all the same.
     /// What a cut has left may come up in another block later; then it is not the newest.
     fn newest_in(
         &mut self,
@@ -99,17 +100,19 @@ impl<N: Nand> Jftl<'_, N> {
         let mut best: Option<Found> = None;
         // A block whose first page is lost may hold the newest all the same.
         let mut lost = [false; 4];
+        let mut first = [None; 4];
         for at in (0..set.len()).filter(|at| set[*at] != NONE) {
             let page = set[at] * self.lay.pages;
             let found = self.find_in(set, at, page..page + 1, NEWEST, is_other)?;
+            first[at] = found.as_ref().map(|found| found.anchor.seq);
             if found.is_none() {
                 lost[at] = !self.ram.scratch.iter().all(|byte| *byte == 0xFF);
             }
             best = Found::newer(best, found);
         }
-        let newest = best.as_ref().map(|found| found.at);
+        let newest = best.as_ref().map(|found| found.anchor.seq);
         for at in 0..set.len() {
-            if newest == Some(at) || lost[at] {
+            if (newest.is_some() && newest == first[at]) || lost[at] {
                 let first = set[at] * self.lay.pages;
                 let pages = first + 1..first + self.lay.pages;
                 let found = self.find_in(set, at, pages, NEWEST, is_other)?;
@@ -323,7 +326,7 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Takes up the newest anchor that a page of its log names, or the newest there is.
+    /// Takes up the newest anchor that the last page of its log names, or the newest there is.
     pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
         let mut search = Search::Newest;
         let mut last = 0;
@@ -340,18 +343,9 @@ impl<N: Nand> Jftl<'_, N> {
         self.take_newest()
     }
 
-    /// Whether a page of the log can be read that names the anchor taken up, and the number of the
-    /// last page that can be read.
+    /// Whether the last page of the log that can be read names the anchor taken up, and its number.
     fn last_named(&mut self) -> Result<(bool, u32), Error<N::Error>> {
-        let (mut is_named, mut last) = (false, 0);
-        for i in 0..self.log.len {
-            for page in 0..self.lay.pages {
-                if let Some(header) = self.load_log_page(i, page)? {
-                    is_named |= header.anchor == self.anchors.name;
-                    last = last.max(header.seq);
-                }
-            }
-        }
-        Ok((is_named, last))
+        let end = self.last_readable()?;
+        Ok(end.map_or((false, 0), |h| (h.anchor == self.anchors.name, h.seq)))
     }
 }

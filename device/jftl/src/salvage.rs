@@ -8,7 +8,7 @@ use flashkit_nand::Nand;
 
 use crate::error::Error;
 use crate::layout::{HEADER, NONE, PER_SEGMENT, SEGMENT};
-use crate::record::{Header, Kind, OPEN, RECORD, Record};
+use crate::record::{Anchor, Header, Kind, OPEN, RECORD, Record};
 use crate::recover::Walk;
 use crate::state::{Damage, Jftl};
 
@@ -23,7 +23,11 @@ impl<N: Nand> Jftl<'_, N> {
         if !self.find_anchor()? {
             return Err(damage.error());
         }
-        let end = self.last_readable()?.ok_or_else(|| damage.error())?;
+        let mut end = self.last_readable()?.ok_or_else(|| damage.error())?;
+        if end.flags & OPEN != 0 {
+            // A transaction that has no end.
+            end.seq = end.part.wrapping_sub(1);
+        }
         self.log.start = 1;
         self.load(end, false)?;
         for map_page in 0..self.lay.map_pages {
@@ -39,35 +43,27 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// The newest page of the log; what counts of each block begins where its
-    /// first readable page says.
-    fn last_readable(&mut self) -> Result<Option<Header>, Error<N::Error>> {
+    /// The newest page of the log that can be read; what counts of each block begins where its
+    /// first readable page says. As in [`Jftl::find_end`], what names an older anchor than what is
+    /// before it in the list is left from before.
+    pub(crate) fn last_readable(&mut self) -> Result<Option<Header>, Error<N::Error>> {
         let mut end: Option<Header> = None;
         for i in 0..self.log.len {
-            let mut first = None;
+            let mut is_first = true;
             for page in 0..self.lay.pages {
-                let Some(header) = self.load_log_page(i, page)? else {
+                let name = end.map_or(0, |end| end.anchor);
+                let header = self.load_log_page(i, page)?;
+                let Some(header) = header.filter(|h| !Anchor::is_older(h.anchor, name)) else {
                     continue;
                 };
-                if first.is_none() {
-                    first = Some(header.seq);
+                if core::mem::take(&mut is_first) {
                     self.begin_block(i, header.seq);
                     self.log.at = i;
                 }
                 end = Some(header);
             }
         }
-        // A transaction that has no end.
-        Ok(end.map(|header| {
-            if header.flags & OPEN != 0 {
-                Header {
-                    seq: header.part.wrapping_sub(1),
-                    ..header
-                }
-            } else {
-                header
-            }
-        }))
+        Ok(end)
     }
 
     /// Takes a map page up, or notes that it is lost.

@@ -1,10 +1,13 @@
 //! A page that cannot be read, whichever it is: the disk is there all the same, and no sector
 //! holds what it never held.
 
+use std::fmt::Debug;
+
 use crate::common::{self, Model, SETUPS, Setup, apply, content, run, script};
+use crate::failing::Failing;
 use flashkit_jftl::{Damage, Error, Jftl};
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Metered, Rot, SimNand};
+use flashkit_sim::{Metered, Rng, Rot, SimNand};
 
 /// Setups whose RAM has the whole map.
 fn setups() -> impl Iterator<Item = Setup> {
@@ -38,7 +41,12 @@ fn disk(setup: Setup, orderly: bool) -> (SimNand, Vec<u32>) {
 }
 
 /// What a mount finds: sectors that hold an older version, and such as cannot be read.
-fn look(setup: Setup, chip: &mut SimNand, newest: &[u32], id: &str) -> (bool, u32, u32) {
+fn look<N: Nand<Error: Debug>>(
+    setup: Setup,
+    chip: &mut N,
+    newest: &[u32],
+    id: &str,
+) -> (bool, u32, u32) {
     let mut ram = setup.ram();
     let mut disk = Jftl::mount(chip, &mut ram).unwrap_or_else(|e| panic!("{id}: {e:?}"));
     let (mut old, mut lost) = (0, 0);
@@ -130,4 +138,55 @@ fn what_is_damaged_is_not_written_and_can_be_formatted() {
     let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
     assert_eq!(disk.damage(), None);
     apply(&mut disk, &op).unwrap();
+}
+
+/// Sessions that are cut, all flushed. In the last one the program of the first anchor fails, and
+/// leaves it all the same. What each sector holds.
+fn life(setup: Setup, sessions: u32) -> (SimNand, Vec<u32>) {
+    let (mut chip, mut ram, mut rng) = (setup.formatted(), setup.ram(), Rng::new(1));
+    let mut newest = vec![0; setup.sectors() as usize];
+    for session in 1..=sessions {
+        let fails = u64::from(session == sessions);
+        let mut nand = Failing::new(chip, 0..0, 1..1 + fails);
+        nand.leaves = true;
+        let mut disk = Jftl::mount(&mut nand, &mut ram).unwrap();
+        for version in 150 * session..150 * (session + 1) {
+            let sector = rng.below(200) as u32;
+            apply(&mut disk, &common::Op::Write(sector, 1, version)).unwrap();
+            disk.flush().unwrap();
+            newest[sector as usize] = version;
+        }
+        chip = nand.nand;
+    }
+    (chip, newest)
+}
+
+/// Two blocks begin with the same anchor then: the newer ones are behind either. A disk that can
+/// only be read has what was flushed since as well: all of it where no block is left to write to,
+/// and all but what the lost page says where one page of the log is lost.
+#[test]
+fn an_anchor_whose_program_failed_hides_no_newer_ones() {
+    let setup = Setup {
+        pages: 16,
+        blocks: 100,
+        ..SETUPS[0]
+    };
+    for sessions in 1..9 {
+        let (chip, newest) = life(setup, sessions);
+        let id = format!("{sessions} sessions");
+        let (damaged, old, lost) = look(setup, &mut chip.clone(), &newest, &id);
+        assert_eq!((damaged, old, lost), (false, 0, 0), "{id}");
+        let mut worn = Failing::new(chip.clone(), 0..u64::MAX, 0..0);
+        let (damaged, old, lost) = look(setup, &mut worn, &newest, &id);
+        assert_eq!((damaged, old, lost), (true, 0, 0), "{id}");
+        for page in 0..chip.geometry().pages() {
+            let (mut chip, mut magic) = (chip.clone(), [0; 4]);
+            chip.read(PageAddr(page), 0, &mut magic, &mut []).unwrap();
+            if magic == *b"JFT1" && chip.rot(PageAddr(page), Rot::Lost).unwrap() {
+                let id = format!("{id}, page {page}");
+                let (_, old, lost) = look(setup, &mut chip, &newest, &id);
+                assert!(old + lost <= 4, "{id}: {old} old, {lost} lost");
+            }
+        }
+    }
 }

@@ -18,6 +18,8 @@ pub struct Failing {
     programs: Range<u64>,
     pub erased: u64,
     programmed: u64,
+    /// A page whose program fails can be read all the same.
+    pub leaves: bool,
 }
 
 impl Failing {
@@ -28,6 +30,7 @@ impl Failing {
             programs,
             erased: 0,
             programmed: 0,
+            leaves: false,
         }
     }
 }
@@ -56,6 +59,9 @@ impl Nand for Failing {
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {
         self.programmed += 1;
         if self.programs.contains(&self.programmed) {
+            if self.leaves {
+                self.nand.program(page, data, spare)?;
+            }
             return Ok(OpStatus::Failed);
         }
         self.nand.program(page, data, spare)
