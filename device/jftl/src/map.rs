@@ -16,7 +16,8 @@ impl<N: Nand> Jftl<'_, N> {
         if self.ram.find(segment).is_none() && self.is_absent(segment) {
             return Ok(NONE);
         }
-        if self.latched && self.ram.find(segment).is_none() {
+        let is_fixed = self.latched || self.damage.is_some();
+        if is_fixed && self.ram.find(segment).is_none() {
             return self.peek(sector);
         }
         let slot = self.slot_of(segment)?;

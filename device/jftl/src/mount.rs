@@ -139,8 +139,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// snapshot. After anything else it reads all pages of the map and what has been logged lately,
     /// and programs three pages or a few more.
     ///
-    /// Where a page of the log or of the map cannot be read, or no good block is left to write what
-    /// a recovery must, and RAM has the whole map, the disk is there for reading: see
+    /// Where no good block is left to write what a recovery must, or a page of the log or of the
+    /// map cannot be read and RAM has the whole map, the disk is there for reading: see
     /// [`Jftl::damage`].
     ///
     /// # Errors
@@ -196,8 +196,13 @@ impl<'a, N: Nand> Jftl<'a, N> {
             if damage != Damage::NoBlock && seen.replace(damage) != Some(damage) {
                 continue;
             }
-            if !self.ram.direct {
+            if damage != Damage::NoBlock && !self.ram.direct {
                 return Err(damage.error());
+            }
+            self.damage = Some(damage);
+            if damage == Damage::NoBlock {
+                // Once more, without what writes.
+                continue;
             }
             self.forget();
             return self.salvage(damage);
@@ -254,6 +259,10 @@ impl<'a, N: Nand> Jftl<'a, N> {
             return Ok(false);
         }
         self.count_free();
+        if self.damage.is_some() {
+            (self.untouched, self.recovering) = (true, None);
+            return Ok(true);
+        }
         self.log.page = self.lay.pages;
         if !self.repeat_end(&end)? {
             return Ok(false);

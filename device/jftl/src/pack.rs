@@ -174,7 +174,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.note_read(page, status);
         let slot = slot_of(place);
         let is_known =
-            self.damage.is_none() || packed::owners(self.ram.scratch, slot).contains(&sector);
+            !self.is_salvaged() || packed::owners(self.ram.scratch, slot).contains(&sector);
         let code = packed::bytes(self.ram.scratch, slot).filter(|_| is_known);
         match code.filter(|_| status.is_readable()) {
             Some(code) if squeeze::decode(code, out) => Ok(()),

@@ -37,7 +37,7 @@ impl<N: Nand> Jftl<'_, N> {
             first != NONE && first <= from
         });
         // Where some is lost, from the oldest there is.
-        let at = if self.damage.is_some() { Some(0) } else { at };
+        let at = if self.is_salvaged() { Some(0) } else { at };
         let Some(at) = at else {
             return Err(self.damaged_log(0, 0));
         };
@@ -71,13 +71,13 @@ impl<N: Nand> Jftl<'_, N> {
                     if header.seq < walk.from {
                         continue;
                     }
-                    if header.seq.wrapping_sub(walk.seen) > 1 && self.damage.is_none() {
+                    if header.seq.wrapping_sub(walk.seen) > 1 && !self.is_salvaged() {
                         return Err(self.damaged_log(i, walk.page - 1));
                     }
                     walk.seen = header.seq;
                     return Ok(Some(header));
                 }
-                None if self.damage.is_some() && walk.page + 1 < self.lay.pages => walk.page += 1,
+                None if self.is_salvaged() && walk.page + 1 < self.lay.pages => walk.page += 1,
                 _ => {
                     walk.ordinal += 1;
                     walk.page = 0;
@@ -97,9 +97,7 @@ impl<N: Nand> Jftl<'_, N> {
             let part = header.part;
             match header.kind {
                 Kind::Records => self.load_records(header, end.redo)?,
-                Kind::Places
-                    if (header.seq >= end.snap || self.damage.is_some()) && part < places =>
-                {
+                Kind::Places if (header.seq >= end.snap || self.is_salvaged()) && part < places => {
                     let first = part * (room as u32 / 4);
                     for i in 0..header.len as u32 / 4 {
                         let place = get_u32(self.ram.scratch, HEADER + 4 * i as usize);
@@ -135,7 +133,7 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Where some is lost, the marks say of which map pages the places are known.
     fn note_known(&mut self, map_page: u32) {
-        if self.damage.is_some() {
+        if self.is_salvaged() {
             self.ram.mark(map_page);
         }
     }
@@ -144,7 +142,7 @@ impl<N: Nand> Jftl<'_, N> {
         for i in 0..header.len / RECORD {
             let record = Record::get(self.ram.scratch, HEADER + i * RECORD);
             if !record.is_sound(&self.lay) {
-                if self.damage.is_some() {
+                if self.is_salvaged() {
                     continue;
                 }
                 return Err(Error::Damaged {

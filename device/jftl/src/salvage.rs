@@ -1,5 +1,4 @@
-//! A mount where a page of the log, or of the map, cannot be read, or nothing can be written: for
-//! reading alone.
+//! A mount where a page of the log, or of the map, cannot be read: for reading alone.
 //!
 //! All of the log that can be read is applied, in order. A page that a sector is then thought to be
 //! in may hold another's data by now, because the record that says so is lost: tags tell.
@@ -18,7 +17,6 @@ const LOST: u32 = NONE - 1;
 impl<N: Nand> Jftl<'_, N> {
     /// Fills the whole map with what can be read, and has nothing written from now on.
     pub(crate) fn salvage(&mut self, damage: Damage) -> Result<(), Error<N::Error>> {
-        self.damage = Some(damage);
         self.untouched = true;
         if !self.find_anchor()? {
             return Err(damage.error());

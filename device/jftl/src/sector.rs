@@ -41,7 +41,7 @@ impl<N: Nand> Jftl<'_, N> {
         }
         let status = self.nand.read(PageAddr(page), 0, out, &mut [])?;
         self.note_read(page, status);
-        if self.damage.is_some() && !self.is_owned(page, sector)? {
+        if self.is_salvaged() && !self.is_owned(page, sector)? {
             return Err(Error::Unreadable { sector });
         }
         if status.is_readable() {

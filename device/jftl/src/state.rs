@@ -276,6 +276,12 @@ impl<'a, N> Jftl<'a, N> {
         self.watch.as_ref().filter(|_| JOURNALS)
     }
 
+    /// Whether a page that the mount needed is lost: then the map may lead to pages that hold
+    /// another's data by now.
+    pub(crate) fn is_salvaged(&self) -> bool {
+        matches!(self.damage, Some(Damage::Page { .. }))
+    }
+
     /// Slots of the page under construction.
     pub(crate) fn packed(&self) -> u32 {
         if JOURNALS { self.pack.count } else { 0 }

@@ -190,3 +190,46 @@ fn an_anchor_whose_program_failed_hides_no_newer_ones() {
         }
     }
 }
+
+/// All is flushed, and after a cut no block can be erased any more: the mount says that nothing is
+/// lost. Tags do not know whose all pages are: not of homes that were mapped to pages of a journal,
+/// and where there are no spare bytes, not in blocks that the cut found open.
+#[test]
+fn a_disk_that_finds_no_block_has_all_that_it_held() {
+    for setup in SETUPS.map(|s| Setup { blocks: 200, ..s }) {
+        let (mut chip, mut ram) = (setup.formatted(), setup.ram());
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        let mut newest = vec![0; setup.sectors() as usize];
+        for version in 1..4 {
+            for sector in 0..100 {
+                apply(&mut disk, &common::Op::Write(sector, 1, version)).unwrap();
+                newest[sector as usize] = version;
+            }
+        }
+        disk.flush().unwrap();
+        let pairs: Vec<_> = (0..20).map(|i| (i, 100 + i)).collect();
+        let homes: Vec<_> = (0..20).map(|i| (140 + i, i)).collect();
+        let len = disk.sector_size() as usize;
+        for (home, journal) in &pairs {
+            disk.write(*journal, &content(*home, 9, len)).unwrap();
+            newest[*home as usize] = 9;
+        }
+        disk.remap(&pairs, &[(100, 20)]).unwrap();
+        disk.remap(&homes, &[]).unwrap();
+        let mut worn = Failing::new(chip, 0..u64::MAX, 0..0);
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut worn, &mut ram).unwrap();
+        assert_eq!(disk.damage(), Some(Damage::NoBlock), "{}", setup.name);
+        for sector in 0..160 {
+            let mut held = vec![0; len];
+            disk.read(sector, &mut held).unwrap();
+            let of = if sector < 140 { sector } else { sector - 140 };
+            let right = content(of, newest[of as usize], len);
+            assert!(held == right, "{}: sector {sector}", setup.name);
+        }
+        let refused = disk.write(0, &vec![1; len]);
+        assert_eq!(refused, Err(Error::Full), "{}", setup.name);
+        assert_eq!(disk.background(), Ok(false));
+        disk.check().unwrap();
+    }
+}
