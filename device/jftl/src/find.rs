@@ -144,6 +144,16 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(best)
     }
 
+    /// Has anchors of a new disk get higher numbers than those in a block that is not erased.
+    pub(crate) fn pass_anchors(&mut self, block: u32) -> Result<(), Error<N::Error>> {
+        let first = block * self.lay.pages;
+        let pages = first..first + self.lay.pages;
+        if let Some(found) = self.find_in(FIRST_BLOCKS, 0, pages, NEWEST, &mut false)? {
+            self.anchors.seq = self.anchors.seq.max(found.anchor.seq);
+        }
+        Ok(())
+    }
+
     /// The newest anchor.
     fn newest_anchor(&mut self) -> Result<Found, Error<N::Error>> {
         let mut is_other = false;

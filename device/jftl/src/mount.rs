@@ -10,7 +10,7 @@ use crate::layout::{ANCHORS, HEADER, Layout, NONE, page_of};
 use crate::log::Source;
 use crate::memory::Memory;
 use crate::ram::{Ram, SLOTS_MIN, State, bytes_needed};
-use crate::record::{Kind, SECOND};
+use crate::record::{Header, Kind, SECOND};
 use crate::state::{Anchors, Damage, Head, Jftl, Log, Pack, Stats};
 
 /// How much of the map is kept in RAM.
@@ -87,11 +87,11 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     /// Makes an empty disk; `volume` should differ from format to format. Whatever the chip held is
-    /// lost. Costs some erases and, for 256 MiB, about a hundred programs.
+    /// lost. Costs a read of 12 bytes a block, some erases and, for 256 MiB, about a hundred programs.
     ///
     /// # Errors
-    /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::Full`] on a chip with too many bad
-    /// blocks, [`Error::Flash`].
+    /// [`Error::Config`], [`Error::RamTooSmall`]; [`Error::Full`] on a chip with too many bad blocks
+    /// for all sectors, before anything is changed; [`Error::Flash`].
     pub fn format(nand: N, ram: &'a mut [u8], volume: u32) -> Result<(), Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
         disk.begin_empty(volume)
@@ -116,20 +116,46 @@ impl<'a, N: Nand> Jftl<'a, N> {
         for block in 0..self.lay.blocks {
             if self.nand.is_bad(BlockAddr(block))? {
                 self.ram.set_state(block, State::Bad);
-            } else if block < ANCHORS {
-                self.ram.set_state(block, State::Anchor);
-                self.erase(block)?;
             }
         }
-        let anchors = (0..ANCHORS).filter(|b| self.ram.state(*b) == State::Anchor);
-        if anchors.count() < 3 {
+        let is_bad = |block: &u32| self.ram.state(*block) == State::Bad;
+        if (0..ANCHORS).filter(is_bad).count() > 1 {
             return Err(Error::Config(
                 "fewer than three good blocks among the first four",
             ));
         }
+        if !self
+            .lay
+            .bears((0..self.lay.blocks).filter(is_bad).count() as u32)
+        {
+            return Err(Error::Full);
+        }
+        for block in 0..self.lay.blocks {
+            match (self.ram.state(block), block < ANCHORS) {
+                (State::Bad, true) => self.pass_anchors(block)?,
+                (State::Bad, false) => {}
+                (_, true) => {
+                    self.ram.set_state(block, State::Anchor);
+                    self.erase(block)?;
+                }
+                (_, false) if self.is_old_log(block)? => {
+                    self.erase(block)?;
+                }
+                _ => {}
+            }
+        }
         self.count_free();
         self.anchor()?;
         self.close()
+    }
+
+    /// Whether a block has to be erased before its turn: what it holds could be taken for the log of
+    /// the new disk, if one before had the same number.
+    fn is_old_log(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        let mut start = [0; 12];
+        let first = PageAddr(block * self.lay.pages);
+        let status = self.nand.read(first, 0, &mut start, &mut [])?;
+        Ok(!status.is_readable() || Header::is_of(self.volume, &start))
     }
 
     /// Opens the disk on a chip. `ram` has [`ram_bytes`] bytes at least; what is

@@ -102,12 +102,17 @@ impl Header {
         put_u32(page, 4, crc);
     }
 
+    /// Whether a page of the log of this volume begins so: with 12 bytes.
+    pub fn is_of(volume: u32, start: &[u8]) -> bool {
+        get_u32(start, 0) == MAGIC && get_u32(start, 8) == volume
+    }
+
     /// Reads a page of the log of this volume.
     pub fn parse(volume: u32, page: &[u8]) -> Option<Header> {
         let word = |at| get_u32(page, at);
         let kind = word(20);
         let len = (kind >> 16) as usize;
-        if word(0) != MAGIC || word(8) != volume || HEADER + len > page.len() {
+        if !Self::is_of(volume, page) || HEADER + len > page.len() {
             return None;
         }
         if word(4) != crc32c(&page[8..HEADER + len]) {

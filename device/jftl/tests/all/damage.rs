@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use crate::common::{self, Model, SETUPS, Setup, apply, content, run, script};
 use crate::failing::Failing;
 use flashkit_jftl::{Damage, Error, Jftl};
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
 use flashkit_sim::{Metered, Rng, Rot, SimNand};
 
 /// Setups whose RAM has the whole map.
@@ -231,5 +231,79 @@ fn a_disk_that_finds_no_block_has_all_that_it_held() {
         assert_eq!(refused, Err(Error::Full), "{}", setup.name);
         assert_eq!(disk.background(), Ok(false));
         disk.check().unwrap();
+    }
+}
+
+/// A board without random numbers formats with the same number each time, or a block for anchors
+/// has gone bad, and is not erased. In both cases a mount could find the disk of before.
+#[test]
+fn a_format_leaves_nothing_of_the_disk_before() {
+    let setup = Setup {
+        blocks: 100,
+        ..SETUPS[1]
+    };
+    for (bad, number) in [(None, 7), (Some(BlockAddr(2)), 8)] {
+        for sessions in 0..8 {
+            let (mut chip, mut ram) = (setup.formatted(), setup.ram());
+            for session in 0..sessions {
+                let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+                for sector in 0..40 {
+                    let op = common::Op::Write(sector, 1, 1 + session);
+                    apply(&mut disk, &op).unwrap();
+                    disk.flush().unwrap();
+                }
+                if session % 2 == 1 {
+                    disk.close().unwrap();
+                }
+            }
+            bad.iter().for_each(|block| chip.mark_bad(*block).unwrap());
+            Jftl::format(&mut chip, &mut ram, number).unwrap();
+            for version in [0, 50] {
+                let id = format!("{bad:?}, {sessions} sessions, version {version}");
+                let mut disk = Jftl::mount(&mut chip, &mut ram).expect(&id);
+                assert_eq!(disk.damage(), None, "{id}");
+                for sector in 0..disk.sector_count() {
+                    let mut held = [1; 512];
+                    disk.read(sector, &mut held).expect(&id);
+                    let right = if sector == 3 { version } else { 0 };
+                    let right = content(sector, right, 512);
+                    assert!(right == held, "{id}: sector {sector}");
+                }
+                apply(&mut disk, &common::Op::Write(3, 1, 50)).unwrap();
+                disk.flush().unwrap();
+            }
+        }
+    }
+}
+
+/// A chip with more bad blocks than the disk has to spare would be full before all of its sectors
+/// are written.
+#[test]
+fn a_format_refuses_a_chip_without_room_for_all_sectors() {
+    let setup = Setup {
+        blocks: 300,
+        ..SETUPS[1]
+    };
+    for bad in [0, 6, 7, 9, 12, 18, 60] {
+        let mut chip = setup.chip();
+        for block in 0..bad {
+            chip.mark_bad(BlockAddr(5 + 4 * block)).unwrap();
+        }
+        let mut ram = setup.ram();
+        match Jftl::format(&mut chip, &mut ram, 7) {
+            Err(Error::Full) => {
+                // One in fifty may be bad.
+                assert!(bad > 6);
+                assert_eq!(chip.counters().block_erases, 0);
+            }
+            other => {
+                assert_eq!(other, Ok(()), "{bad} bad blocks");
+                assert!(bad < 18);
+                let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+                for sector in (0..disk.sector_count()).chain(0..2_000) {
+                    disk.write(sector, &[1; 512]).unwrap();
+                }
+            }
+        }
     }
 }
