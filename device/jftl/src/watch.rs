@@ -28,9 +28,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     #[cfg(feature = "journals")]
     pub fn watch_journal(&mut self, table: &'a mut [u8]) {
         let mut watch = Watch::new(self.lay.page, table);
-        if watch.buf.len() == self.lay.page {
-            self.probe(&mut watch);
-        }
+        self.probe(&mut watch);
         self.watch = Some(watch);
     }
 
@@ -53,6 +51,10 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Looks for a journal.
     fn probe(&mut self, watch: &mut Watch<'_>) {
         watch.stale = false;
+        if watch.buf.len() < self.lay.page {
+            watch.state = JournalState::None("the table has no room for a sector");
+            return;
+        }
         (watch.head, watch.sequence) = (0, None);
         // The table is written over before it is known whether there is a journal.
         (watch.run_count, watch.first, watch.end) = (0, 0, 0);

@@ -9,6 +9,19 @@ use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{CutError, Metered, PowerCut, Rng, SimNand, preset};
 
+/// A table that is too short for a journal is borne: nothing is followed.
+#[test]
+fn a_table_without_room_for_a_sector_follows_nothing() {
+    for len in [0, 4, 511] {
+        let (mut ram, mut table) = (SETUP.ram(), vec![0; len]);
+        let mut disk = Jftl::mount(made(&SETUP, Features::default()), &mut ram).unwrap();
+        disk.watch_journal(&mut table);
+        disk.write(0, &image(Features::default())).unwrap();
+        disk.flush().unwrap();
+        assert!(matches!(disk.journal(), JournalState::None(_)), "{len}");
+    }
+}
+
 #[test]
 fn a_home_written_like_its_journal_is_not_programmed() {
     let (wide, v2, v3) = (true, true, true);
