@@ -23,15 +23,15 @@ const LOOKS: u32 = 8;
 impl<N: Nand> Jftl<'_, N> {
     /// Waits until blocks are free, and until the log has room.
     pub(crate) fn prepare(&mut self) -> Result<(), Error<N::Error>> {
-        self.make_room()?;
+        self.make_room(0)?;
         self.shorten_log()
     }
 
-    /// Cleans until as many blocks are free as are kept.
-    fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+    /// Cleans until as many blocks are free as are kept, and at least so many.
+    pub(crate) fn make_room(&mut self, least: u32) -> Result<(), Error<N::Error>> {
         // Each block cleaned gains a page at least.
         let mut patience = 4 * self.lay.blocks;
-        while self.free < self.reserve() {
+        while self.free < self.reserve().max(least) {
             if patience == 0 {
                 return Err(Error::Full);
             }
@@ -56,7 +56,7 @@ impl<N: Nand> Jftl<'_, N> {
             patience -= 1;
             match self.ram.oldest() {
                 Some(oldest) if oldest <= self.log.snap => {
-                    self.make_room()?;
+                    self.make_room(0)?;
                     // None: cleaning has written it.
                     let slot = (0..self.ram.slots()).find(|slot| self.ram.dirty(*slot) == oldest);
                     let Some(slot) = slot else { continue };

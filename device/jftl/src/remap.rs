@@ -2,8 +2,9 @@
 
 use flashkit_nand::Nand;
 
+use crate::clean::FREE_MIN;
 use crate::error::Error;
-use crate::layout::NONE;
+use crate::layout::{NONE, PER_SEGMENT};
 use crate::state::{HOST, Jftl};
 
 impl<N: Nand> Jftl<'_, N> {
@@ -32,11 +33,29 @@ impl<N: Nand> Jftl<'_, N> {
         })
     }
 
-    /// Pairs and deallocated sectors that one [`Jftl::remap`] takes at most: a quarter of the log,
-    /// if each had a record of its own. A recovery needs all of a transaction or none, so no block
-    /// of the log is given up in the middle of one.
+    /// Pairs and deallocated sectors that one [`Jftl::remap`] takes in any case: a quarter of the
+    /// log, if each had a record of its own. A recovery needs all of a transaction or none, so no
+    /// block of the log is given up in the middle of one, and nothing is cleaned.
+    ///
+    /// With a part of the map in RAM a home in another piece than the one before may take a page of
+    /// the map: then it is as many as fit into the blocks that are kept free.
     pub fn remap_max(&self) -> u32 {
+        self.records_max().min(self.pieces_max())
+    }
+
+    /// Records in a quarter of the log.
+    fn records_max(&self) -> u32 {
         self.lay.window() / 4 * self.ram.records_max() as u32
+    }
+
+    /// Pieces of the map that a transaction may change one after another.
+    fn pieces_max(&self) -> u32 {
+        if self.ram.direct {
+            return u32::MAX;
+        }
+        let pages = (self.lay.low - FREE_MIN) * self.lay.usable;
+        // Those in RAM may have been changed before.
+        pages.saturating_sub(self.ram.slots() as u32)
     }
 
     /// A transaction: each home of the pairs (home, journal) holds what the journal's sector holds,
@@ -48,7 +67,8 @@ impl<N: Nand> Jftl<'_, N> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::Full`] for more pairs and deallocated sectors than
-    /// [`Jftl::remap_max`], before anything is changed; as [`Jftl::write`].
+    /// [`Jftl::remap_max`], before anything is changed; as [`Jftl::write`]. With a part of the map in
+    /// RAM more are taken, as many as with all of it, if they are in so many pieces of the map.
     pub fn remap(
         &mut self,
         pairs: &[(u32, u32)],
@@ -63,11 +83,18 @@ impl<N: Nand> Jftl<'_, N> {
             self.check_range(*first, usize::try_from(len).unwrap_or(usize::MAX))?;
         }
         let given_up: u64 = deallocated.iter().map(|(_, count)| u64::from(*count)).sum();
-        if pairs.len() as u64 + given_up > u64::from(self.remap_max()) {
+        let pieces = Self::pieces(pairs, deallocated);
+        if pairs.len() as u64 + given_up > u64::from(self.records_max())
+            || pieces > u64::from(self.pieces_max())
+        {
             return Err(Error::Full);
         }
         self.changing(|disk| {
             disk.prepare()?;
+            if !disk.ram.direct {
+                let pages = pieces as u32 + disk.ram.slots() as u32;
+                disk.make_room(FREE_MIN + pages.div_ceil(disk.lay.usable))?;
+            }
             if disk.log.fill > 0 {
                 disk.commit()?;
             }
@@ -79,6 +106,22 @@ impl<N: Nand> Jftl<'_, N> {
             Ok(disk.nand.flush()?)
         })?;
         self.changing(Self::prepare)
+    }
+
+    /// How often a transaction goes on in another piece of the map.
+    fn pieces(pairs: &[(u32, u32)], deallocated: &[(u32, u32)]) -> u64 {
+        let homes = pairs.iter().map(|(home, _)| (*home, 1));
+        let mut last = None;
+        let mut count = 0;
+        for (first, len) in homes
+            .chain(deallocated.iter().copied())
+            .filter(|run| run.1 > 0)
+        {
+            let (from, to) = (first / PER_SEGMENT, (first + len - 1) / PER_SEGMENT);
+            count += u64::from(to - from) + u64::from(last != Some(from));
+            last = Some(to);
+        }
+        count
     }
 
     fn remap_all(

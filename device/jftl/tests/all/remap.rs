@@ -284,39 +284,45 @@ fn a_page_may_have_any_number_of_homes() {
 }
 
 /// The most that one transaction takes is whole wherever the log stands; one pair more is refused,
-/// and the disk goes on. Without a limit the log was full in the middle, and no write came after.
+/// and the disk goes on. Without a limit the log was full in the middle, and no write came after. So
+/// it was with the free blocks of a full disk, where each home pushed a piece of the map out of RAM.
 #[test]
 fn a_transaction_that_the_log_cannot_hold_is_refused_before_anything_changes() {
     for setup in [SETUP, SMALL, IN_BAND] {
         let (mut ram, mut again) = (setup.ram(), setup.ram());
         let mut disk = Jftl::mount(setup.formatted(), &mut ram).unwrap();
-        let (most, homes) = (disk.remap_max() as usize, disk.sector_count() as usize - 10);
-        // By turns from the one and the other, so that no two share a record.
-        let pairs = |n: usize, of: u32| -> Vec<(u32, u32)> {
-            let pair = |i: usize| (10 + (i % homes) as u32, of + (i % 2) as u32);
+        let (most, homes) = (
+            disk.remap_max() as usize,
+            disk.sector_count() as usize - 100,
+        );
+        // No two in a row share a record, or are in the same piece of the map.
+        let pairs = |n: usize| -> Vec<(u32, u32)> {
+            let pair = |i: usize| (100 + (i * 131 % homes) as u32, (i % 96) as u32);
             (0..n).map(pair).collect()
         };
+        for sector in 0..disk.sector_count() {
+            disk.write(sector, &[1; 512]).unwrap();
+        }
         for round in 0..24u8 {
-            let of = u32::from(round % 4) * 2;
-            disk.write(of, &[round | 0x80; 1024]).unwrap();
+            disk.write(0, &[round | 0x80; 512 * 96]).unwrap();
             for (n, gone) in [(16 * most, 0), (most + 1, 0), (most, 1)] {
-                let refused = disk.remap(&pairs(n, of), &[(9, gone)]);
+                let refused = disk.remap(&pairs(n), &[(99, gone)]);
                 assert_eq!(refused, Err(Error::Full), "{} {round}", setup.name);
-                assert_eq!(disk.write(8, &[1; 512]), Ok(()), "{} {round}", setup.name);
+                assert_eq!(disk.write(98, &[1; 512]), Ok(()), "{} {round}", setup.name);
             }
-            disk.remap(&pairs(most, of), &[]).unwrap();
+            disk.remap(&pairs(most), &[]).unwrap();
             disk.check().unwrap();
             // The log stands elsewhere in each round.
             for sector in 0..u32::from(round) * 7 % 40 {
-                disk.write(10 + homes as u32 - 1 - sector, &[1; 512])
-                    .unwrap();
+                let sector = 100 + homes as u32 - 1 - sector;
+                disk.write(sector, &[1; 512]).unwrap();
                 disk.flush().unwrap();
             }
         }
         let mut disk = Jftl::mount(disk.into_nand(), &mut again).unwrap();
         disk.check().unwrap();
         let mut read = [0; 512];
-        disk.read(10, &mut read).unwrap();
+        disk.read(100, &mut read).unwrap();
         assert_eq!(read, [0x97; 512], "{}", setup.name);
     }
 }
