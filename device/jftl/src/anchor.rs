@@ -238,7 +238,7 @@ impl<N: Nand> Jftl<'_, N> {
     /// Writes an anchor that names the blocks to take others, to the next of the first four that is
     /// good, but not over the newest. The last good one takes it behind the newest. Returns whether
     /// there was one to take it.
-    fn write_root(&mut self, set: [u32; 4]) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn write_root(&mut self, set: [u32; 4]) -> Result<bool, Error<N::Error>> {
         let len = self.fill_anchor(set);
         let root = self.anchors.root;
         for turn in 0..3 * ANCHORS {

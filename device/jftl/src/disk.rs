@@ -153,12 +153,18 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(())
     }
 
-    /// Cleans for a moment ahead of need; whether there is more to do.
+    /// Cleans for a moment ahead of need; whether there is more to do. Where nothing was written
+    /// since the mount, only blocks whose bits rot are cleaned.
     ///
     /// # Errors
     /// As [`Jftl::write`].
     pub fn background(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.untouched || self.latched || (self.free >= self.lay.low && !self.is_urgent()) {
+        let is_needed = if self.untouched {
+            self.refresh != [NONE; 8]
+        } else {
+            self.free < self.lay.low || self.is_urgent()
+        };
+        if self.damage.is_some() || self.latched || !is_needed {
             return Ok(false);
         }
         self.changing(|disk| {

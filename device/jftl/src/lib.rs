@@ -30,6 +30,7 @@
 //! | `salvage` | mounts what can be read where a page of log or map cannot |
 //! | `mount` | format, mount, orderly end |
 //! | `disk` | read, write, trim, flush |
+//! | `patrol` | reads what nobody asks for, and begins a rotting log anew |
 //! | `inspect` | the checker |
 //!
 //! Methods are called downwards as well, but among `place`, `map`, `log` and `pack`. There a page
@@ -80,6 +81,7 @@ mod memory;
 mod mount;
 mod pack;
 mod packed;
+mod patrol;
 mod place;
 mod ram;
 mod record;

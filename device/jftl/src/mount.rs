@@ -412,7 +412,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     /// Writes all changed map pages. Cleaning in between changes others, before and behind.
-    fn write_changed(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_changed(&mut self) -> Result<(), Error<N::Error>> {
         let mut patience = 2 * self.ram.slots();
         while self.ram.oldest().is_some() {
             if patience > 0 {

@@ -251,14 +251,16 @@ impl<N: Nand> Jftl<'_, N> {
         self.failing.contains(&block)
     }
 
+    /// Whether so much had to be corrected that a page is to be written anew.
+    pub(crate) fn rots(&self, status: ReadStatus) -> bool {
+        let limit = (self.nand.correctable_bits() * 3 / 4).max(1);
+        matches!(status, ReadStatus::Corrected(bits) if bits >= limit)
+    }
+
     /// Puts a block whose bits rot on the list of those to be moved.
     pub(crate) fn note_read(&mut self, page: u32, status: ReadStatus) {
-        let ReadStatus::Corrected(bits) = status else {
-            return;
-        };
-        let limit = (self.nand.correctable_bits() * 3 / 4).max(1);
         let block = self.lay.block_of(page);
-        if bits >= limit
+        if self.rots(status)
             && !self.refresh.contains(&block)
             && let Some(place) = self.refresh.iter_mut().find(|listed| **listed == NONE)
         {

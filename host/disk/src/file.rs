@@ -24,19 +24,21 @@ pub struct DiskFs<D> {
     disk: D,
     read_only: bool,
     since: Time,
-    /// The block that the patrol reads next.
+    /// The block that the patrol has read last; behind the blocks, pages that the device keeps for
+    /// itself.
     patrol_at: u64,
 }
 
 impl<D: Disk> DiskFs<D> {
     /// Shows a disk as a file. Read-only, it cannot be written.
     pub fn new(disk: D, read_only: bool) -> DiskFs<D> {
+        let blocks = disk.size() / u64::from(disk.block_size());
         DiskFs {
             disk,
             read_only,
             since: Time::now(),
             // Nothing keeps the place over an unmount: from somewhere else each time.
-            patrol_at: u64::from(Time::now().nanos),
+            patrol_at: u64::from(Time::now().nanos) % blocks.max(1),
         }
     }
 
@@ -257,7 +259,14 @@ impl<D: Disk> FileSystem for DiskFs<D> {
     fn patrol(&mut self) -> Result<Patrol> {
         let size = u64::from(self.disk.block_size());
         let blocks = self.disk.size() / size;
-        self.patrol_at = (self.patrol_at + 1) % blocks.max(1);
+        self.patrol_at += 1;
+        if let Some(own) = self.patrol_at.checked_sub(blocks) {
+            match self.disk.patrol(u32::try_from(own).unwrap_or(u32::MAX)) {
+                Ok(true) => return Ok(Patrol::Noted),
+                Ok(false) => self.patrol_at = 0,
+                Err(why) => return Ok(Patrol::Lost(why)),
+            }
+        }
         let mut block = vec![0; size as usize];
         Ok(match self.disk.read(self.patrol_at * size, &mut block) {
             Ok(()) if self.patrol_at == 0 => Patrol::Done(None),
@@ -344,6 +353,28 @@ mod tests {
             "{rounds}, {steps}"
         );
         assert_eq!(lost(&mut fs), 0);
+    }
+
+    /// After an orderly end, and a start at which nothing is written. Nobody reads the log and the
+    /// anchors but a mount: they are patrolled as well, or the next one would find no disk.
+    #[test]
+    fn a_disk_that_is_patrolled_and_not_written_mounts_again() {
+        let mut disk = decaying().disk;
+        disk.close().unwrap();
+        let mount = |chip| OnNand::mount(chip, false, |_| (), |_| String::new());
+        let chip = disk.into_device().into_chip();
+        let mut fs = DiskFs::new(Sectors::new(mount(chip).unwrap()), false);
+        while fs.disk.flash_ns() < 2 * LIFE_NS {
+            match fs.patrol().unwrap() {
+                Patrol::Noted => while fs.gc(16).unwrap() {},
+                Patrol::Done(None) => {}
+                met => panic!("{met:?}"),
+            }
+        }
+        let chip = fs.disk.into_device().into_chip();
+        let again = mount(chip).unwrap();
+        assert_eq!(again.disk().damage(), None);
+        assert_eq!(lost(&mut DiskFs::new(Sectors::new(again), false)), 0);
     }
 
     #[test]

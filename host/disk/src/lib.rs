@@ -108,6 +108,16 @@ pub trait Disk {
         Ok(false)
     }
 
+    /// Reads the `n`-th page of those that the device keeps for itself, and that [`Disk::read`] does
+    /// not come to; whether there are so many. By default there are none.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn patrol(&mut self, n: u32) -> Result<bool> {
+        let _ = n;
+        Ok(false)
+    }
+
     /// Ends in good order. The last call but [`Disk::summary`]. By default that takes nothing.
     ///
     /// # Errors
@@ -152,6 +162,9 @@ impl<D: Disk + ?Sized> Disk for Box<D> {
     fn background(&mut self) -> Result<bool> {
         (**self).background()
     }
+    fn patrol(&mut self, n: u32) -> Result<bool> {
+        (**self).patrol(n)
+    }
     fn close(&mut self) -> Result<()> {
         (**self).close()
     }
@@ -190,6 +203,16 @@ pub trait Translation: BlockDevice<Error: std::fmt::Display> {
     /// # Errors
     /// Of the device.
     fn background(&mut self) -> std::result::Result<bool, Self::Error>;
+
+    /// Reads the `n`-th page of those that the layer keeps for itself; whether there are so many.
+    /// By default there are none.
+    ///
+    /// # Errors
+    /// Of the device.
+    fn patrol(&mut self, n: u32) -> std::result::Result<bool, Self::Error> {
+        let _ = n;
+        Ok(false)
+    }
 
     /// Ends in good order.
     ///

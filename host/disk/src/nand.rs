@@ -179,6 +179,10 @@ impl<N: Nand + Metered> Translation for OnNand<N> {
         self.disk.background()
     }
 
+    fn patrol(&mut self, n: u32) -> Result<bool, Self::Error> {
+        self.disk.patrol(n)
+    }
+
     fn close(&mut self) -> Result<(), Self::Error> {
         self.disk.close()
     }

@@ -207,6 +207,11 @@ impl<T: Translation> Disk for Sectors<T> {
         cleaned.map_err(|e| format!("cleaning: {e}"))
     }
 
+    fn patrol(&mut self, n: u32) -> Result<bool> {
+        self.timed(|disk| disk.device.patrol(n))
+            .map_err(|e| format!("patrol: {e}"))
+    }
+
     fn close(&mut self) -> Result<()> {
         self.device.close().map_err(|e| format!("close: {e}"))
     }

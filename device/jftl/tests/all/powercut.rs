@@ -3,9 +3,10 @@
 //! By default each operation is cut in one of the ways, in turn. `FLASHKIT_FULL=1` cuts in all of
 //! them, of longer scripts. A failure prints an id; `FLASHKIT_REPLAY=id` repeats it.
 
-use crate::common::{Model, Op, SETUPS, Setup, apply, run, script};
+use crate::common::{Model, Op, SETUPS, Setup, apply, run, script, starts};
 use flashkit_jftl::{Error, Jftl};
-use flashkit_sim::{Cut, CutError, EraseTear, PowerCut, SimNand, Tear};
+use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_sim::{Cut, CutError, EraseTear, PowerCut, Rot, SimNand, Tear};
 
 const PROGRAMS: [Tear; 8] = [
     Tear::NotBegun,
@@ -269,4 +270,133 @@ fn a_lost_flush_is_found() {
     assert!(found.contains("sector 0 may hold versions [2]"), "{found}");
     apply(&mut disk, &Op::Write(0, 1, 2)).unwrap();
     assert_eq!(model.compare(&mut disk, true), Ok(()));
+}
+
+/// A chip whose pages all need as much correction as there is.
+struct Rotten<N>(N);
+
+impl<N: Nand> Nand for Rotten<N> {
+    type Error = N::Error;
+
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn correctable_bits(&self) -> u32 {
+        4
+    }
+
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, N::Error> {
+        Ok(match self.0.read(page, offset, data, spare)? {
+            ReadStatus::Clean => ReadStatus::Corrected(4),
+            status => status,
+        })
+    }
+
+    fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {
+        self.0.program(page, data, spare)
+    }
+
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, N::Error> {
+        self.0.erase(block)
+    }
+
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, N::Error> {
+        self.0.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), N::Error> {
+        self.0.mark_bad(block)
+    }
+}
+
+/// A patrol that finds a rotten log begins it anew, with its anchors: wherever that is cut, all is
+/// there. When it has come to its end, nothing of the old log and of the old anchors is needed.
+#[test]
+fn a_log_that_is_begun_anew_is_there_whatever_is_cut() {
+    let made = |setup: Setup, orderly: bool, bad: &[u32]| {
+        let (mut chip, mut ram) = (setup.formatted_with(bad), setup.ram());
+        let mut model = Model::new(setup.sectors());
+        let mut ops = script(5, setup.sectors(), setup.sectors(), 80);
+        ops.push(if orderly { Op::Close } else { Op::Flush });
+        run(
+            &mut Jftl::mount(&mut chip, &mut ram).unwrap(),
+            &mut model,
+            &ops,
+        )
+        .unwrap();
+        (chip, model)
+    };
+    for (setup, (chip, model)) in starts(made) {
+        let mut is_cut = true;
+        for after in (0..).step_by(if full() { 1 } else { 3 }) {
+            let id = format!("{} cut {after}", setup.name);
+            let mut nand = Rotten(PowerCut::new(chip.clone(), cut(after, after / 3)));
+            let mut ram = setup.ram();
+            let ended = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
+                let count = (0..).find_map(|n| match disk.patrol(n) {
+                    Ok(true) => None,
+                    ended => Some(ended),
+                });
+                count.unwrap()
+            });
+            is_cut = match ended {
+                Ok(_) => false,
+                Err(Error::Flash(CutError::PowerOff)) => true,
+                Err(e) => panic!("{id}: {e:?}"),
+            };
+            let (mut chip, mut model) = (nand.0.into_inner(), model.clone());
+            for _ in 0..2 {
+                let mut ram = setup.ram();
+                let mut disk = Jftl::mount(&mut chip, &mut ram).expect(&id);
+                assert_eq!(
+                    (disk.damage(), model.compare(&mut disk, true)),
+                    (None, Ok(())),
+                    "{id}"
+                );
+                disk.check().expect(&id);
+                let ops = [Op::Write(3, 2, 900), Op::Flush];
+                run(&mut disk, &mut model, &ops).expect(&id);
+            }
+            if !is_cut {
+                break;
+            }
+        }
+        assert!(!is_cut);
+    }
+}
+
+/// Every page of the log and every anchor is lost while the disk is mounted. Then it is patrolled,
+/// and left as after a cut.
+#[test]
+fn a_log_that_is_lost_under_a_mounted_disk_is_begun_anew() {
+    let made = |setup: Setup, _, bad: &[u32]| setup.formatted_with(bad);
+    for (setup, mut chip) in starts(made) {
+        let (mut ram, mut model) = (setup.ram(), Model::new(setup.sectors()));
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        let mut ops = script(6, setup.sectors(), setup.sectors(), 60);
+        ops.push(Op::Flush);
+        run(&mut disk, &mut model, &ops).unwrap();
+        let mut lost = 0;
+        for page in (0..setup.blocks * setup.pages).map(PageAddr) {
+            let mut start = [0; 3];
+            disk.nand_mut().read(page, 0, &mut start, &mut []).unwrap();
+            if &start == b"JFT" {
+                lost += u32::from(disk.nand_mut().rot(page, Rot::Lost).unwrap());
+            }
+        }
+        assert!(lost > 10, "{lost}");
+        let rounds = (0..).take_while(|n| disk.patrol(*n).unwrap()).count();
+        assert!(rounds > 20, "{rounds}");
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        let compared = model.compare(&mut disk, true);
+        assert_eq!((disk.damage(), compared), (None, Ok(())), "{}", setup.name);
+    }
 }
