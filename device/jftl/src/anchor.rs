@@ -91,7 +91,6 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Writes an anchor to the blocks that take them in turn; whether one of them took it.
     fn write_anchor(&mut self) -> Result<bool, Error<N::Error>> {
-        let len = self.fill_anchor(self.anchors.set);
         let (mut is_written, mut failed) = (false, NONE);
         for turn in 0..3 * ANCHORS {
             let round = turn / ANCHORS;
@@ -101,7 +100,7 @@ impl<N: Nand> Jftl<'_, N> {
             let block = self.anchors.set[self.anchors.at];
             let page = self.anchors.page;
             self.anchors.page += 1;
-            is_written = self.program_anchor(block, page, len)?;
+            is_written = self.program_anchor(block, page, self.anchors.set)?;
             if is_written {
                 self.anchors.home = block;
                 if block < ANCHORS {
@@ -119,13 +118,15 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(is_written)
     }
 
-    /// Programs the anchor in the scratch page; whether it is there.
+    /// Programs an anchor; whether it is there. One that failed may be there as well: the next has
+    /// another number.
     fn program_anchor(
         &mut self,
         block: u32,
         page: u32,
-        len: usize,
+        set: [u32; 4],
     ) -> Result<bool, Error<N::Error>> {
+        let len = self.fill_anchor(set);
         let at = PageAddr(block * self.lay.pages + page);
         let status = self.nand.program(at, &self.ram.scratch[..len], &[])?;
         self.stats.anchors += 1;
@@ -239,7 +240,6 @@ impl<N: Nand> Jftl<'_, N> {
     /// good, but not over the newest. The last good one takes it behind the newest. Returns whether
     /// there was one to take it.
     pub(crate) fn write_root(&mut self, set: [u32; 4]) -> Result<bool, Error<N::Error>> {
-        let len = self.fill_anchor(set);
         let root = self.anchors.root;
         for turn in 0..3 * ANCHORS {
             let block = (root + turn) % ANCHORS;
@@ -247,7 +247,7 @@ impl<N: Nand> Jftl<'_, N> {
             if !is_turn || !self.erase_for_anchors(block)? {
                 continue;
             }
-            if self.program_anchor(block, 0, len)? {
+            if self.program_anchor(block, 0, set)? {
                 self.take_root(block, set);
                 return Ok(true);
             }
@@ -258,7 +258,7 @@ impl<N: Nand> Jftl<'_, N> {
         }
         let (block, page) = (self.anchors.root, self.anchors.page);
         self.anchors.page += 1;
-        let is_written = self.program_anchor(block, page, len)?;
+        let is_written = self.program_anchor(block, page, set)?;
         if is_written {
             self.take_root(block, set);
         }

@@ -101,9 +101,14 @@ impl<N: Nand> Jftl<'_, N> {
     /// Whether a block waits that is not cleaned for its room.
     pub(crate) fn is_urgent(&self) -> bool {
         self.job.is_some()
-            || self.refresh.iter().any(|block| *block != NONE)
+            || self.has_rot()
             || self.failing.iter().any(|block| self.can_clean(*block))
             || self.erases >= WEAR_INTERVAL
+    }
+
+    /// Whether a block waits whose bits rot.
+    pub(crate) fn has_rot(&self) -> bool {
+        self.refresh.iter().any(|block| *block != NONE)
     }
 
     fn can_clean(&self, block: u32) -> bool {

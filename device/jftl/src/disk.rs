@@ -160,7 +160,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// As [`Jftl::write`].
     pub fn background(&mut self) -> Result<bool, Error<N::Error>> {
         let is_needed = if self.untouched {
-            self.refresh != [NONE; 8]
+            self.has_rot()
         } else {
             self.free < self.lay.low || self.is_urgent()
         };

@@ -11,7 +11,7 @@ use flashkit_nand::Nand;
 use crate::anchor::NAMED;
 use crate::error::Error;
 use crate::layout::{ANCHORS, NONE};
-use crate::record::{Anchor, FIRST_BLOCKS};
+use crate::record::{Anchor, FIRST_BLOCKS, Header};
 use crate::scan::End;
 use crate::state::{Anchors, Jftl, Log};
 
@@ -89,8 +89,7 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(found.filter(|(_, fits)| *fits).map(|(anchor, _)| anchor))
     }
 
-    /// The newest anchor in a set of blocks: the newest of the block whose first one is the newest,
-    /// or of two blocks, when a program of one has failed and its page can be read all the same.
+    /// The newest anchor in a set of blocks: the newest of the block whose first one is the newest.
     /// What a cut has left may come up in another block later; then it is not the newest.
     fn newest_in(
         &mut self,
@@ -100,19 +99,17 @@ impl<N: Nand> Jftl<'_, N> {
         let mut best: Option<Found> = None;
         // A block whose first page is lost may hold the newest all the same.
         let mut lost = [false; 4];
-        let mut first = [None; 4];
         for at in (0..set.len()).filter(|at| set[*at] != NONE) {
             let page = set[at] * self.lay.pages;
             let found = self.find_in(set, at, page..page + 1, NEWEST, is_other)?;
-            first[at] = found.as_ref().map(|found| found.anchor.seq);
             if found.is_none() {
                 lost[at] = !self.ram.scratch.iter().all(|byte| *byte == 0xFF);
             }
             best = Found::newer(best, found);
         }
-        let newest = best.as_ref().map(|found| found.anchor.seq);
+        let newest = best.as_ref().map(|found| found.at);
         for at in 0..set.len() {
-            if (newest.is_some() && newest == first[at]) || lost[at] {
+            if newest == Some(at) || lost[at] {
                 let first = set[at] * self.lay.pages;
                 let pages = first + 1..first + self.lay.pages;
                 let found = self.find_in(set, at, pages, NEWEST, is_other)?;
@@ -142,16 +139,6 @@ impl<N: Nand> Jftl<'_, N> {
             best = Found::newer(best, found.filter(|found| found.place() < below));
         }
         Ok(best)
-    }
-
-    /// Has anchors of a new disk get higher numbers than those in a block that is not erased.
-    pub(crate) fn pass_anchors(&mut self, block: u32) -> Result<(), Error<N::Error>> {
-        let first = block * self.lay.pages;
-        let pages = first..first + self.lay.pages;
-        if let Some(found) = self.find_in(FIRST_BLOCKS, 0, pages, NEWEST, &mut false)? {
-            self.anchors.seq = self.anchors.seq.max(found.anchor.seq);
-        }
-        Ok(())
     }
 
     /// The newest anchor.
@@ -336,21 +323,28 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Takes up the newest anchor that the last page of its log names, or the newest there is.
-    pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
+    /// Takes up the newest anchor that the last page of its log names, or the newest there is. That
+    /// last page.
+    pub(crate) fn find_anchor(&mut self) -> Result<Option<Header>, Error<N::Error>> {
         let mut search = Search::Newest;
         let mut last = 0;
         while let Some(found) = self.next_anchor(&mut search)? {
             if !self.take_up(&found, true)? {
-                return Ok(false);
+                return Ok(None);
             }
-            match self.last_named()? {
-                (_, seq) if seq < last => break,
-                (true, _) => return Ok(true),
-                (false, seq) => last = seq,
+            match self.last_readable()? {
+                Some(end) if end.seq >= last && end.anchor == self.anchors.name => {
+                    return Ok(Some(end));
+                }
+                Some(end) if end.seq >= last => last = end.seq,
+                None if last == 0 => {}
+                _ => break,
             }
         }
-        self.take_newest()
+        if !self.take_newest()? {
+            return Ok(None);
+        }
+        self.last_readable()
     }
 
     /// Whether the last page of the log that can be read names the anchor taken up, and its number.

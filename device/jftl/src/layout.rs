@@ -87,7 +87,7 @@ impl Layout {
         let low = clamp(blocks / 64, 12, 24);
         let apart = ANCHORS + log_max + 3 * log_ahead + HEADS + low;
         // What the chip may lose is one block in fifty.
-        let data = data_pages(blocks - apart - blocks / 50, usable);
+        let data = data_pages(blocks - apart - blocks / 50, usable) as u64;
         let entries = page as u64 / 4;
         let fits = data * entries / (entries + 1);
         let wanted = (g.pages() as u64 * usable as u64).div_ceil(pages as u64) * 93 / 100 + 8;
@@ -114,7 +114,7 @@ impl Layout {
     pub fn bears(&self, bad: u32) -> bool {
         let apart = ANCHORS + self.log_list() + HEADS + self.low;
         let good = self.blocks.saturating_sub(apart + bad);
-        data_pages(good, self.usable) >= u64::from(self.sectors + self.map_pages)
+        data_pages(good, self.usable) >= self.sectors + self.map_pages
     }
 
     /// Blocks that an anchor lists at most.
@@ -165,9 +165,9 @@ impl Layout {
 
 /// Pages for data in so many blocks. One in a hundred and a block's besides are garbage that there
 /// always is.
-const fn data_pages(blocks: u32, usable: u32) -> u64 {
-    let pages = blocks as u64 * usable as u64;
-    (pages - pages / 100).saturating_sub(usable as u64)
+const fn data_pages(blocks: u32, usable: u32) -> u32 {
+    let pages = blocks * usable;
+    (pages - pages / 100).saturating_sub(usable)
 }
 
 const fn clamp(x: u32, low: u32, high: u32) -> u32 {

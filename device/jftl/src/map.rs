@@ -1,6 +1,6 @@
 //! The map from sectors to pages: pages of it on flash, pieces of them cached.
 
-use flashkit_bytes::put_u32;
+use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr, ReadStatus};
 
 use crate::error::Error;
@@ -10,31 +10,21 @@ use crate::state::{HOST, Head, Jftl, MAP};
 
 impl<N: Nand> Jftl<'_, N> {
     /// The page that holds a sector, or [`NONE`]. A flash read when its segment is not cached; a
-    /// program when that pushes out a changed one, which nothing does after an error.
+    /// program when that pushes out a changed one.
     pub(crate) fn lookup(&mut self, sector: u32) -> Result<u32, Error<N::Error>> {
         let segment = sector / PER_SEGMENT;
         if self.ram.find(segment).is_none() && self.is_absent(segment) {
             return Ok(NONE);
         }
+        // What has changed in RAM is not written any more, and stays there.
         let is_fixed = self.latched || self.damage.is_some();
         if is_fixed && self.ram.find(segment).is_none() {
-            return self.peek(sector);
+            self.fill_map_page(segment / self.lay.per_page)?;
+            let at = segment % self.lay.per_page * SEGMENT as u32 + sector % PER_SEGMENT * 4;
+            return Ok(get_u32(self.ram.scratch, at as usize));
         }
         let slot = self.slot_of(segment)?;
         Ok(self.ram.entry(slot, sector % PER_SEGMENT))
-    }
-
-    /// An entry of a piece of the map that is not cached, as it is on flash.
-    fn peek(&mut self, sector: u32) -> Result<u32, Error<N::Error>> {
-        let (segment, i) = (sector / PER_SEGMENT, sector % PER_SEGMENT);
-        let place = self.ram.place(segment / self.lay.per_page);
-        let offset = segment % self.lay.per_page * SEGMENT as u32 + 4 * i;
-        let mut entry = [0; 4];
-        let status = self
-            .nand
-            .read(PageAddr(place), offset, &mut entry, &mut [])?;
-        self.check_map(place, status)?;
-        Ok(u32::from_le_bytes(entry))
     }
 
     /// Whether a segment is neither cached nor on flash, though its map page may be.

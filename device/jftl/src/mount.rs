@@ -6,6 +6,7 @@ use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
 use crate::error::Error;
+use crate::find::Search;
 use crate::layout::{ANCHORS, HEADER, Layout, NONE, page_of};
 use crate::log::Source;
 use crate::memory::Memory;
@@ -87,11 +88,12 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     /// Makes an empty disk; `volume` should differ from format to format. Whatever the chip held is
-    /// lost. Costs a read of 12 bytes a block, some erases and, for 256 MiB, about a hundred programs.
+    /// lost. Costs a read of 12 bytes a block, some erases and, for 256 MiB, about a hundred
+    /// programs.
     ///
     /// # Errors
-    /// [`Error::Config`], [`Error::RamTooSmall`]; [`Error::Full`] on a chip with too many bad blocks
-    /// for all sectors, before anything is changed; [`Error::Flash`].
+    /// [`Error::Config`], [`Error::RamTooSmall`]; [`Error::Full`] on a chip with too many bad
+    /// blocks for all sectors, before anything is changed; [`Error::Flash`].
     pub fn format(nand: N, ram: &'a mut [u8], volume: u32) -> Result<(), Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
         disk.begin_empty(volume)
@@ -113,44 +115,46 @@ impl<'a, N: Nand> Jftl<'a, N> {
 
     fn begin_empty(&mut self, volume: u32) -> Result<(), Error<N::Error>> {
         self.volume = volume;
+        let mut bad = 0;
         for block in 0..self.lay.blocks {
             if self.nand.is_bad(BlockAddr(block))? {
                 self.ram.set_state(block, State::Bad);
+                bad += 1;
             }
         }
-        let is_bad = |block: &u32| self.ram.state(*block) == State::Bad;
-        if (0..ANCHORS).filter(is_bad).count() > 1 {
-            return Err(Error::Config(
-                "fewer than three good blocks among the first four",
-            ));
-        }
-        if !self
-            .lay
-            .bears((0..self.lay.blocks).filter(is_bad).count() as u32)
-        {
+        if !self.lay.bears(bad) {
             return Err(Error::Full);
         }
         for block in 0..self.lay.blocks {
-            match (self.ram.state(block), block < ANCHORS) {
-                (State::Bad, true) => self.pass_anchors(block)?,
-                (State::Bad, false) => {}
-                (_, true) => {
-                    self.ram.set_state(block, State::Anchor);
-                    self.erase(block)?;
+            let is_bad = self.ram.state(block) == State::Bad;
+            if block < ANCHORS && is_bad {
+                // Its anchors stay: those of the new disk get higher numbers.
+                if let Err(e @ Error::Flash(_)) = self.next_anchor(&mut Search::Newest) {
+                    return Err(e);
                 }
-                (_, false) if self.is_old_log(block)? => {
-                    self.erase(block)?;
-                }
-                _ => {}
+            } else if block < ANCHORS || !is_bad && self.is_old_log(block)? {
+                self.erase(block)?;
             }
+        }
+        let mut anchors = 0;
+        for block in 0..ANCHORS {
+            if self.ram.state(block) != State::Bad {
+                self.ram.set_state(block, State::Anchor);
+                anchors += 1;
+            }
+        }
+        if anchors < 3 {
+            return Err(Error::Config(
+                "fewer than three good blocks among the first four",
+            ));
         }
         self.count_free();
         self.anchor()?;
         self.close()
     }
 
-    /// Whether a block has to be erased before its turn: what it holds could be taken for the log of
-    /// the new disk, if one before had the same number.
+    /// Whether a block has to be erased before its turn: what it holds could be taken for the log
+    /// of the new disk, if one before had the same number.
     fn is_old_log(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         let mut start = [0; 12];
         let first = PageAddr(block * self.lay.pages);
@@ -219,14 +223,15 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 Err(Error::Full) => Damage::NoBlock,
                 Err(e) => return Err(e),
             };
-            if damage != Damage::NoBlock && seen.replace(damage) != Some(damage) {
+            let is_page = matches!(damage, Damage::Page { .. });
+            if is_page && seen.replace(damage) != Some(damage) {
                 continue;
             }
-            if damage != Damage::NoBlock && !self.ram.direct {
+            if is_page && !self.ram.direct {
                 return Err(damage.error());
             }
             self.damage = Some(damage);
-            if damage == Damage::NoBlock {
+            if !is_page {
                 // Once more, without what writes.
                 continue;
             }

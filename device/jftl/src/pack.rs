@@ -232,8 +232,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(1)
     }
 
-    /// Moves a slot, or a page that could not be read, to a page of its own, for those of its owners
-    /// that have it. Returns the pages programmed.
+    /// Moves a slot, or a page that could not be read, to a page of its own, for those of its
+    /// owners that have it. Returns the pages programmed.
     pub(crate) fn move_slot(
         &mut self,
         place: u32,
@@ -256,7 +256,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     /// Programs what is in a place once more, in a page of its own; its place there. What cannot be
-    /// read, tried twice, is lost there as well: its owners stay errors, and its block is free.
+    /// read, and could not before, is lost there as well: its owners stay errors.
     pub(crate) fn extract(
         &mut self,
         place: u32,
@@ -266,8 +266,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         loop {
             self.head_room(head)?;
             let (from, slot) = (page_of(place), slot_of(place));
-            let readable =
-                self.read_page(from, &mut [0; TAG])? || self.read_page(from, &mut [0; TAG])?;
+            let readable = self.read_page(from, &mut [0; TAG])?;
             let is_whole = readable && slot == 0;
             let is_slot = readable && packed::keep_one(self.ram.scratch, slot, owners);
             if !is_whole && !is_slot {

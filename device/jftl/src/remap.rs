@@ -67,8 +67,8 @@ impl<N: Nand> Jftl<'_, N> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::Full`] for more pairs and deallocated sectors than
-    /// [`Jftl::remap_max`], before anything is changed; as [`Jftl::write`]. With a part of the map in
-    /// RAM more are taken, as many as with all of it, if they are in so many pieces of the map.
+    /// [`Jftl::remap_max`], before anything is changed; as [`Jftl::write`]. With a part of the map
+    /// in RAM more are taken, as many as with all of it, if they are in so many pieces of the map.
     pub fn remap(
         &mut self,
         pairs: &[(u32, u32)],

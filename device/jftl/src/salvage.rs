@@ -18,10 +18,7 @@ impl<N: Nand> Jftl<'_, N> {
     /// Fills the whole map with what can be read, and has nothing written from now on.
     pub(crate) fn salvage(&mut self, damage: Damage) -> Result<(), Error<N::Error>> {
         self.untouched = true;
-        if !self.find_anchor()? {
-            return Err(damage.error());
-        }
-        let mut end = self.last_readable()?.ok_or_else(|| damage.error())?;
+        let mut end = self.find_anchor()?.ok_or_else(|| damage.error())?;
         if end.flags & OPEN != 0 {
             // A transaction that has no end.
             end.seq = end.part.wrapping_sub(1);
@@ -45,23 +42,25 @@ impl<N: Nand> Jftl<'_, N> {
     /// first readable page says. As in [`Jftl::find_end`], what names an older anchor than what is
     /// before it in the list is left from before.
     pub(crate) fn last_readable(&mut self) -> Result<Option<Header>, Error<N::Error>> {
-        let mut end: Option<Header> = None;
+        let (mut name, mut end) = (0, NONE);
         for i in 0..self.log.len {
-            let mut is_first = true;
             for page in 0..self.lay.pages {
-                let name = end.map_or(0, |end| end.anchor);
                 let header = self.load_log_page(i, page)?;
                 let Some(header) = header.filter(|h| !Anchor::is_older(h.anchor, name)) else {
                     continue;
                 };
-                if core::mem::take(&mut is_first) {
+                if self.log.at != i {
                     self.begin_block(i, header.seq);
                     self.log.at = i;
                 }
-                end = Some(header);
+                name = header.anchor;
+                end = self.ram.log(i).0 * self.lay.pages + page;
             }
         }
-        Ok(end)
+        match end {
+            NONE => Ok(None),
+            end => self.load_log_end(end),
+        }
     }
 
     /// Takes a map page up, or notes that it is lost.

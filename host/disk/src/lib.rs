@@ -108,8 +108,8 @@ pub trait Disk {
         Ok(false)
     }
 
-    /// Reads the `n`-th page of those that the device keeps for itself, and that [`Disk::read`] does
-    /// not come to; whether there are so many. By default there are none.
+    /// Reads the `n`-th page of those that the device keeps for itself, and that [`Disk::read`]
+    /// does not come to; whether there are so many. By default there are none.
     ///
     /// # Errors
     /// What the device says.

@@ -193,9 +193,9 @@ fn an_unreadable_page_is_told_of_and_mended() {
     assert!(disk.stats().copies > 0 && disk.stats().levelled > 0);
 }
 
-/// A chip of which many blocks have a page that cannot be read, after a year without power perhaps,
-/// and whose sectors nobody asks for. Those blocks are cleaned as others are: the disk takes
-/// writes, cleaning in idle time comes to an end, and the sectors are errors until they are written.
+/// Many blocks have a page that cannot be read, after a year without power perhaps, and nobody asks
+/// for its sectors. Those blocks are cleaned as others are: the disk takes writes, cleaning in idle
+/// time comes to an end, and the sectors are errors until they are written.
 #[test]
 fn many_unreadable_pages_do_not_end_a_disk() {
     for setup in [SETUPS[0], SETUPS[1], SETUPS[2]].map(|s| Setup { blocks: 300, ..s }) {

@@ -284,8 +284,8 @@ fn a_page_may_have_any_number_of_homes() {
 }
 
 /// The most that one transaction takes is whole wherever the log stands; one pair more is refused,
-/// and the disk goes on. Without a limit the log was full in the middle, and no write came after. So
-/// it was with the free blocks of a full disk, where each home pushed a piece of the map out of RAM.
+/// and the disk goes on. Without a limit the log was full in the middle, and no write came after.
+/// So it was with free blocks on a full disk, where each home pushed a piece of the map out of RAM.
 #[test]
 fn a_transaction_that_the_log_cannot_hold_is_refused_before_anything_changes() {
     for setup in [SETUP, SMALL, IN_BAND] {
