@@ -11,8 +11,9 @@ impl<N: Nand> Jftl<'_, N> {
         if !len.is_multiple_of(self.lay.page) {
             return Err(Error::BufferLength { len });
         }
-        let end = first as usize + len / self.lay.page;
-        if first > self.lay.sectors || end > self.lay.sectors as usize {
+        // No sum: where addresses have 32 bits it could be too large.
+        let left = self.lay.sectors.checked_sub(first);
+        if left.is_none_or(|left| len / self.lay.page > left as usize) {
             let sector = first.max(self.lay.sectors);
             return Err(Error::OutOfRange { sector });
         }

@@ -193,6 +193,31 @@ fn an_unreadable_page_is_told_of_and_mended() {
     assert!(disk.stats().copies > 0 && disk.stats().levelled > 0);
 }
 
+#[test]
+fn ranges_beyond_the_end_are_refused() {
+    let setup = SETUPS[0];
+    let (chip, mut ram) = (setup.formatted(), setup.ram());
+    let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+    let sectors = disk.sector_count();
+    assert_eq!(disk.read(sectors, &mut []), Ok(()));
+    assert_eq!(disk.read(sectors - 2, &mut [0; 1024]), Ok(()));
+    for (first, count) in [
+        (sectors - 1, 2),
+        (sectors, 1),
+        (u32::MAX, 1),
+        (0, sectors + 1),
+    ] {
+        let refused = Err(Error::OutOfRange {
+            sector: first.max(sectors),
+        });
+        let mut bytes = vec![1; 512 * count as usize];
+        assert_eq!(disk.read(first, &mut bytes), refused, "{first}, {count}");
+        assert_eq!(disk.write(first, &bytes), refused, "{first}, {count}");
+        assert_eq!(disk.trim(first, count), refused, "{first}, {count}");
+    }
+    assert!(disk.trim(1, u32::MAX).is_err());
+}
+
 /// Many blocks have a page that cannot be read, after a year without power perhaps, and nobody asks
 /// for its sectors. Those blocks are cleaned as others are: the disk takes writes, cleaning in idle
 /// time comes to an end, and the sectors are errors until they are written.
