@@ -263,7 +263,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// The next entry of a directory from the one of this hash and number on. What cannot be read
     /// is passed over, and `whole` becomes false.
-    fn entry_from(
+    pub(crate) fn entry_from(
         &mut self,
         dir: u32,
         at: &mut (u32, usize),

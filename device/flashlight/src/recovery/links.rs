@@ -9,7 +9,8 @@ use crate::format::hash::{ino_hash, name_hash};
 use crate::format::header::{Kind, SEQ};
 use crate::format::inode::{FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
 use crate::format::mappage::{ExtentPage, Extents, MapPage, RECORDS};
-use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
+use crate::format::names::{Which, name_at};
+use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
 use crate::index::cache::REMOVED_MOST;
 use crate::index::dir::Removal;
@@ -256,11 +257,32 @@ impl<'r, N: Nand> Index<'r, N> {
             match self.dir_nth(dir, hash, n) {
                 Ok(Some(r)) if r.same_object(target, ptr) => return Ok(()),
                 Ok(Some(_)) => n += 1,
-                Ok(None) => return self.dir_add(dir, hash, target, ptr),
+                Ok(None) => return self.link_new(rec, (dir, hash), target, ptr),
                 Err(e) if e.is_damage() => return self.link_over(dir, hash, target, ptr, rec),
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// Adds an entry that is not there. In doubt what has its name goes first.
+    fn link_new(
+        &mut self,
+        rec: &Record,
+        (dir, hash): (u32, u32),
+        target: Target,
+        ptr: u32,
+    ) -> Result<(), Fault> {
+        let is_own = (dir, hash) == (rec.parent, rec.hash);
+        let is_further = target == Target::Indirect && rec.ino >= FIRST_FILE;
+        if self.in_doubt() && (is_own || is_further) {
+            self.unlink_same_name(rec, (dir, hash))?;
+        }
+        self.dir_add(dir, hash, target, ptr)
+    }
+
+    /// A record of an inode may be lost.
+    fn in_doubt(&self) -> bool {
+        self.store.recovery.as_ref().is_some_and(|r| r.doubt)
     }
 
     /// Adds an entry whose hash map cannot be read. That of an inode that was there before may be
@@ -304,10 +326,15 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     pub(crate) fn replay_file_links(&mut self, rec: &Record) -> Result<(), Fault> {
+        // Whether it is known where it has been.
+        let mut is_known = rec.is_first || rec.moved.0 != 0;
         if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
             match self.entry_of(rec.moved, rec)?.flatten() {
                 Some(r) => self.dir_remove(rec.moved.0, &r, Removal::Recorded)?,
-                None => self.unlink_object(rec.moved, Target::Indirect, rec.ino)?,
+                None => {
+                    is_known = false;
+                    self.unlink_object(rec.moved, Target::Indirect, rec.ino)?;
+                }
             }
         }
         if rec.flags & FLAG_EXCHANGED != 0 {
@@ -335,10 +362,11 @@ impl<'r, N: Nand> Index<'r, N> {
                 Some(r) if r.ptr == rec.at.0 => {}
                 Some(r) => self.dir_repoint(dir, hash, target, PageAddr(r.ptr), rec.at)?,
                 None => {
-                    if rec.is_first && self.store.recovery.as_ref().is_some_and(|r| r.doubt) {
-                        self.unlink_same_name(rec)?;
+                    self.link_new(rec, (dir, hash), target, rec.at.0)?;
+                    if !is_known && self.in_doubt() {
+                        self.unlink_older(rec)?;
+                        self.link_further(rec)?;
                     }
-                    self.dir_add(dir, hash, target, rec.at.0)?;
                 }
             }
         }
@@ -384,34 +412,103 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(of_file && FileView::on(&self.scratch).ino() == ino)
     }
 
-    /// Before the entry of a new file, the page of which is in the first slot, is added: what has
-    /// its name was removed or renamed before, and what said so is lost. One read for each other
-    /// file or directory with this hash.
-    fn unlink_same_name(&mut self, rec: &Record) -> Result<(), Fault> {
+    /// In doubt: adds the entries of the further names of a file, but for those in names pages.
+    fn link_further(&mut self, rec: &Record) -> Result<(), Fault> {
+        let mut n = 1;
+        while rec.flags & (FLAG_INDIRECT | FLAG_ORPHAN) == FLAG_INDIRECT {
+            self.load_again(rec)?;
+            let mut name = [(0, 0)];
+            if !matches!(
+                sound(self.names_from(FileSlot::First, n, &mut name))?,
+                Some(1)
+            ) {
+                break;
+            }
+            self.link_if(rec, name[0], Target::Indirect, rec.ino)?;
+            n += 1;
+        }
+        Ok(())
+    }
+
+    /// Brings a record into the first slot again: what it removes has been there.
+    fn load_again(&mut self, rec: &Record) -> Result<(), Fault> {
+        let buf = &mut *self.files[FileSlot::First].buf;
+        self.store.read_meta(rec.at, buf).map(drop)
+    }
+
+    /// Before an entry of an inode is added: what else has that name was removed or renamed before, and what said so is lost. Two reads for each other file or directory with
+    /// this hash, three for one that is found by its number.
+    fn unlink_same_name(&mut self, rec: &Record, (dir, hash): (u32, u32)) -> Result<(), Fault> {
+        let volume = self.store.volume;
         let mut n = 0;
-        while let Some(Some(r)) = sound(self.dir_nth(rec.parent, rec.hash, n))? {
+        while let Some(Some(r)) = sound(self.dir_nth(dir, hash, n))? {
             n += 1;
             let (at, kind) = match r.target {
-                Target::File => (PageAddr(r.ptr), Kind::File),
-                Target::Dir => match sound(self.map_get(r.ptr))? {
-                    Some(at) => (at, Kind::Dir),
-                    None => continue,
-                },
-                Target::Orphan | Target::Indirect => continue,
+                Target::File => (Ok(PageAddr(r.ptr)), Kind::File),
+                Target::Dir => (self.map_get(r.ptr), Kind::Dir),
+                Target::Indirect => {
+                    let file = FileRef::by_number(volume, r.ptr);
+                    (self.find_file(file), Kind::File)
+                }
+                Target::Orphan => continue,
             };
+            let at = match at {
+                Err(Fault::NotFound) => continue,
+                at => sound(at)?.unwrap_or(PageAddr::NONE),
+            };
+            self.load_again(rec)?;
             let header = self.read_scratch(at)?;
-            let (old, new) = (
-                FileView::on(&*self.scratch),
-                self.files[FileSlot::First].file(),
-            );
-            if header.is_none_or(|h| h.kind != kind)
-                || old.ino() == rec.ino
-                || (old.parent(), old.name()) != (rec.parent, new.name())
-            {
+            let old = FileView::on(&*self.scratch);
+            if header.is_none_or(|h| h.kind != kind) || old.ino() == rec.ino {
                 continue;
             }
-            self.note_damage(at, Damaged::Change);
-            return self.dir_remove(rec.parent, &r, Removal::Recorded);
+            let new = self.files[FileSlot::First].file();
+            let Some(spot) = new.spot(volume, dir, Which::Hash(hash)) else {
+                continue;
+            };
+            let name = name_at(self.files[FileSlot::First].buf, spot, &[]);
+            // Names in names pages are left.
+            let further =
+                r.target == Target::Indirect && old.spot(volume, dir, Which::Name(name)).is_some();
+            if further || (old.parent(), old.name()) == (dir, name) {
+                self.note_damage(at, Damaged::Change);
+                return self.dir_remove(dir, &r, Removal::Recorded);
+            }
+        }
+        Ok(())
+    }
+
+    /// In doubt, when a page of a file that is not its first has no entry to take the place of: it
+    /// has been renamed or linked, and what said so is lost. The entry that leads to an older page
+    /// goes, wherever it is; to the number of a file that has that name still. A look at the pages
+    /// of all files that have one name.
+    #[inline(never)]
+    fn unlink_older(&mut self, rec: &Record) -> Result<(), Fault> {
+        let mut from = ROOT_DIR;
+        while let Some(Some((dir, _))) = sound(self.map_next(from))? {
+            from = dir + 1;
+            let mut at = (0, 0);
+            while let Some(Some(r)) = sound(self.entry_from(dir, &mut at, &mut true))? {
+                at.1 += 1;
+                let old = PageAddr(r.ptr);
+                if r.target != Target::File || old == rec.at {
+                    continue;
+                }
+                self.store.look_into(old)?;
+                if !self.is_page_of(old, rec.ino)? || get_u64(&self.scratch, SEQ) > rec.seq {
+                    continue;
+                }
+                self.note_damage(old, Damaged::Change);
+                self.store.invalidate(old, MayProgram);
+                self.load_again(rec)?;
+                let view = self.files[FileSlot::First].file();
+                let which = Which::Hash(r.hash);
+                let has_name = view.spot(self.store.volume, dir, which).is_some();
+                if rec.flags & FLAG_INDIRECT != 0 && has_name {
+                    return self.dir_make_indirect(dir, r.hash, old, rec.ino);
+                }
+                return self.dir_remove(dir, &r, Removal::Recorded);
+            }
         }
         Ok(())
     }

@@ -369,7 +369,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 Some(_) => {}
                 None => {
                     self.suspect(at);
-                    self.doubt(area);
+                    self.doubt();
                     torn = true;
                 }
             }
@@ -394,10 +394,10 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    /// A record of an area may be lost.
-    pub(crate) fn doubt(&mut self, area: LogArea) {
+    /// A record of an inode may be lost.
+    pub(crate) fn doubt(&mut self) {
         if let Some(rec) = &mut self.store.recovery {
-            rec.doubt |= area == LogArea::Dir;
+            rec.doubt = true;
         }
     }
 

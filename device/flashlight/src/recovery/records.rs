@@ -80,7 +80,7 @@ impl<'r, N: Nand> Index<'r, N> {
                     || self.read_record(next, area, since)?.is_none()
                 {
                     if !blank {
-                        self.doubt(area);
+                        self.doubt();
                     }
                     // Not even erased perhaps. What it shows may change: it
                     // is not looked into again.
@@ -124,6 +124,10 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn advance(&mut self, cursor: &mut Cursor, since: u64) -> Result<(), Fault> {
         loop {
             if cursor.page >= self.store.ppb() {
+                // The last page of a block: its program may have failed.
+                if cursor.gap.is_some() {
+                    self.doubt();
+                }
                 let Some(rec) = &self.store.recovery else {
                     return Ok(());
                 };
@@ -178,7 +182,7 @@ impl<'r, N: Nand> Index<'r, N> {
     fn note_gap(&mut self, cursor: &mut Cursor) {
         let gap = core::mem::replace(&mut cursor.gap, PageAddr::NONE);
         if gap.is_some() {
-            self.doubt(cursor.area);
+            self.doubt();
             self.note_damage(gap, Damaged::Change);
         }
     }
@@ -193,7 +197,7 @@ impl<'r, N: Nand> Index<'r, N> {
         if let Some((at, header)) = cursor.at
             && next != Some((cursor.ino, header.prev))
         {
-            self.doubt(cursor.area);
+            self.doubt();
             self.note_damage(at, Damaged::Change);
         }
     }

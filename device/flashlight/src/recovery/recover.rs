@@ -16,6 +16,8 @@
 //! 4. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
 //!    directory's own newest page does not show is linked; one that was moved away, or noted in
 //!    the page of a newer name, is removed.
+//!    Where a record may be lost, what has the name of a newer record goes, and the entry that
+//!    leads to an older page of its inode.
 //! 5. Of lost pages, those are valid that an inode refers to now.
 //! 6. All blocks that were open are closed: only freshly erased ones are written.
 //! 7. Updates that no inode page shows yet are found by the tags of their pages (`updates`).

@@ -38,7 +38,7 @@ pub(crate) struct Recovery<'r> {
     pub(crate) copy_of: u32,
     /// Whether a rename has replaced a file in the index directory that is not known to know.
     pub(crate) mend: bool,
-    /// A page of a directory cannot be read that may have been a record.
+    /// A page cannot be read that may have been a record.
     pub(crate) doubt: bool,
     /// Pages of files of which a truncation has not come to its end, of the two at most that were
     /// in RAM when power failed.

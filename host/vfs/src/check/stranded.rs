@@ -1,7 +1,8 @@
-//! Files that a lost page of a directory alone has led to.
+//! Files that a lost page of a directory alone has led to, or a lost record of a change.
 //!
 //! Their inodes say that they are in a directory that cannot be read, is none any more, or has lost
-//! the map that would lead to them. They are found by a look at all metadata pages of blocks of
+//! the map that would lead to them; or in one where another has their name since, and whether they
+//! were renamed or removed before is lost. They are found by a look at all metadata pages of blocks of
 //! which more pages count as valid than the walk has seen in use. What was removed, or replaced by
 //! a newer page, counts as valid no more: a page is only taken for a file's if its block has room
 //! for it by that count.
@@ -103,6 +104,7 @@ fn candidates<N: Nand>(
     let geo = fs.nand().geometry();
     let mut found: BTreeMap<u32, Candidate> = BTreeMap::new();
     let mut bytes = vec![0; geo.page_size() as usize];
+    let lost = fs.lost_change().is_some();
     for block in unseen.keys() {
         if !matches!(fs.block_state(*block), BlockState::Meta(_)) {
             continue;
@@ -123,8 +125,10 @@ fn candidates<N: Nand>(
             if fields.indirect || fields.orphan || seen.files.contains(&fields.ino) {
                 continue;
             }
-            // Else it was removed; or the map that would lead to it cannot be read.
-            if seen.dirs.contains(&fields.parent)
+            // Else it was removed; or the map that would lead to it cannot be read, or a record of
+            // a change.
+            if !lost
+                && seen.dirs.contains(&fields.parent)
                 && !matches!(
                     fs.lookup(fields.parent, fields.name),
                     Err(Error::Corrupt(..))

@@ -32,6 +32,7 @@ mod room;
 mod roots;
 mod rot;
 mod shapes;
+mod rot_records;
 mod short_tags;
 mod stuck;
 mod table;
