@@ -436,8 +436,9 @@ impl<'r, N: Nand> Index<'r, N> {
         self.store.read_meta(rec.at, buf).map(drop)
     }
 
-    /// Before an entry of an inode is added: what else has that name was removed or renamed before, and what said so is lost. Two reads for each other file or directory with
-    /// this hash, three for one that is found by its number.
+    /// Before an entry of an inode is added: what else has that name was removed or renamed before,
+    /// and what said so is lost. Two reads for each other file or directory with this hash, three
+    /// for one that is found by its number.
     fn unlink_same_name(&mut self, rec: &Record, (dir, hash): (u32, u32)) -> Result<(), Fault> {
         let volume = self.store.volume;
         let mut n = 0;
