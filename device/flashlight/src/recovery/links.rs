@@ -414,20 +414,22 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// In doubt: adds the entries of the further names of a file, but for those in names pages.
     fn link_further(&mut self, rec: &Record) -> Result<(), Fault> {
+        if rec.flags & (FLAG_INDIRECT | FLAG_ORPHAN) != FLAG_INDIRECT {
+            return Ok(());
+        }
         let mut n = 1;
-        while rec.flags & (FLAG_INDIRECT | FLAG_ORPHAN) == FLAG_INDIRECT {
+        loop {
             self.load_again(rec)?;
             let mut name = [(0, 0)];
             if !matches!(
                 sound(self.names_from(FileSlot::First, n, &mut name))?,
                 Some(1)
             ) {
-                break;
+                return Ok(());
             }
             self.link_if(rec, name[0], Target::Indirect, rec.ino)?;
             n += 1;
         }
-        Ok(())
     }
 
     /// Brings a record into the first slot again: what it removes has been there.
