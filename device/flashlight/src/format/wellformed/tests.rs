@@ -414,7 +414,7 @@ fn the_rest() {
         &[
             &|p| p[35] = 3,
             &|p| put_u16(p, 37, 0),
-            &|p| put_u16(p, 37, u16::MAX),
+            &|p| [37, 41].iter().for_each(|&run| put_u16(p, run, u16::MAX)),
             &|p| put_u16(p, 32, 40_000),
             &|p| p[34] = 1,
             &|p| p[44] = 127,
