@@ -103,7 +103,8 @@ impl Gate {
             let lock = (*gate).lock;
             lock.lock()?;
             let refusal = match Gate::marks(gate) {
-                // While this call waited, the mount may have ended, and one with another lock begun.
+                // While this call waited, the mount may have ended, and one with another lock
+                // begun.
                 (true, false) if lock.is((*gate).lock) => {
                     (*gate).in_call = mark(IN_CALL, gate);
                     return Ok(());

@@ -459,7 +459,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Goes on to the file behind the cursor, which starts at 0 and becomes 0 behind the last one.
     /// [`NanoFs::entry`] tells of it. Files that are made or written meanwhile may be missed or
-    /// come twice. Behind any number that is no cursor there is no file. Costs what bringing its header to RAM costs.
+    /// come twice. Behind any number that is no cursor there is no file. Costs what bringing its
+    /// header to RAM costs.
     pub fn next_file(&mut self, mut cursor: u32) -> Result<u32> {
         self.evict();
         loop {

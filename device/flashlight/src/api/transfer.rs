@@ -23,8 +23,8 @@
 //!   programmed pages that look erased.
 //! * *settled*: such a mount is over.
 //!
-//! A new stage is written to the copy that does not count. It counts once it is whole: once the same
-//! record is in page 1 of its block as well, which is programmed after page 0. Of two stages the
+//! A new stage is written to the copy that does not count. It counts once it is whole: once the
+//! same record is in page 1 of its block as well, which is programmed after page 0. Of two stages the
 //! higher counts if its copy is whole, and else the lower. So a cut repeats what was under way,
 //! and nothing rests on a page whose program was cut, or on a block whose erase was.
 
@@ -32,12 +32,11 @@ use crate::config::Config;
 use crate::error::{Damaged, Error};
 use crate::format::hash::crc32c;
 use crate::format::header::{self, is_blank};
-use crate::format::limits::ROOT_BLOCKS;
+use crate::format::limits::{ROOT_BLOCKS, TRANSFER as MAGIC};
 use crate::{FlashLight, Kind};
 use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
 use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
-pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"FLtr");
 const VERSION: u16 = 1;
 const LIST: usize = 36;
 /// Blocks of the image before those of the volume.

@@ -1,13 +1,12 @@
 //! From the root blocks to the checkpoint that counts, as a mount finds it.
 
-use crate::api::transfer;
 use crate::boot::{Boot, Error};
 use crate::format::anchors::{Names, Root, RootBlock, Second, SecondPages, note_newest};
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CONFIRMED, CheckpointView, REPEATED, UNMOUNTED, root_name};
 use crate::format::fields::get_u32;
 use crate::format::header::{self, Bad, HEADER, Header, Kind, SHORT_TAGS};
-use crate::format::limits::{ANCHOR_PAGES, CHAIN, ROOT_BLOCKS};
+use crate::format::limits::{ANCHOR_PAGES, CHAIN, ROOT_BLOCKS, TRANSFER};
 use crate::format::tag::Form;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -123,7 +122,7 @@ impl<N: Nand> Boot<'_, N> {
                     continue;
                 }
                 version |= matches!(parsed, Err(Bad::Version(_)));
-                transferred |= index == 0 && get_u32(self.a, 4) == transfer::MAGIC;
+                transferred |= index == 0 && get_u32(self.a, 4) == TRANSFER;
                 let leads = get_u32(self.a, HEADER + 16) < geo.blocks();
                 let is_root = |h: &Header| h.kind == Kind::Root && leads;
                 let Some(h) = parsed.ok().filter(is_root) else {

@@ -130,8 +130,9 @@ impl<'r, N: Nand> Boot<'r, N> {
     /// 464 at most; and where a page of that log was cut two for each block of the chip.
     ///
     /// # Errors
-    /// [`Error::NotFormatted`], [`Error::Transferred`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
-    /// [`Error::Damaged`], [`Error::Driver`]: then the chip is gone; open again.
+    /// [`Error::NotFormatted`], [`Error::Transferred`], [`Error::Version`], [`Error::Geometry`],
+    /// [`Error::RamTooSmall`], [`Error::Damaged`], [`Error::Driver`]: then the chip is gone; open
+    /// again.
     pub fn open(nand: N, ram: &'r mut [u8]) -> Result<Self, Error> {
         let geo = nand.geometry();
         let page = geo.page_size() as usize;

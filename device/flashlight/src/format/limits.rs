@@ -39,3 +39,6 @@ pub(crate) const ANCHOR_PAGES: u32 = 8;
 /// By so much the numbers of a recovery's pages are above those of what it began from: more than a
 /// recovery before, whose checkpoint could not be read, had gone on by.
 pub(crate) const NEWER: u64 = 1 << 17;
+
+/// Bytes 4 to 7 of a transfer record (`api/transfer.rs`), which a boot reader tells as well.
+pub(crate) const TRANSFER: u32 = u32::from_le_bytes(*b"FLtr");

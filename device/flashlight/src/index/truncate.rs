@@ -17,17 +17,17 @@ use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Store<'_, N> {
     /// Frees what a file's page names itself, but for maps.
-    fn free_named(&mut self, file: &FileView<'_>) {
+    fn free_named(&mut self, file: &FileView<'_>, may: MayProgram) {
         for r in 0..file.record_search(INDEX_END, 0) {
             let e = Extent::decode(file.record(r));
-            self.invalidate_run(e.page, e.count, MayProgram);
+            self.invalidate_run(e.page, e.count, may);
         }
         let mut n = 0;
         while let Some(page) = file.names_page(n) {
-            self.invalidate(page, MayProgram);
+            self.invalidate(page, may);
             n += 1;
         }
-        self.invalidate(file.xattr(), MayProgram);
+        self.invalidate(file.xattr(), may);
     }
 }
 
@@ -35,7 +35,7 @@ impl<N: Nand> Index<'_, N> {
     /// Frees everything a cached file has on flash, its own page included. The file is not to be
     /// used again; that it is gone is made durable by its directory's page.
     pub(crate) fn free_file(&mut self, i: FileSlot) -> Result<(), Fault> {
-        self.store.free_named(&self.files[i].file());
+        self.store.free_named(&self.files[i].file(), MayProgram);
         for p in 0..self.files[i].file().pointers() {
             let view = self.files[i].file();
             self.free_map(i, view.pointer(p).1, view.levels())?;
@@ -49,7 +49,8 @@ impl<N: Nand> Index<'_, N> {
     /// One read; what a page that cannot be read names goes on counting as valid.
     pub(crate) fn free_plain_file(&mut self, at: PageAddr) -> Result<(), Fault> {
         if sound(self.load_scratch(at, Kind::File))?.is_some() {
-            self.store.free_named(&FileView::on(&*self.scratch));
+            self.store
+                .free_named(&FileView::on(&*self.scratch), MayProgram);
         }
         self.store.invalidate(at, MayProgram);
         Ok(())

@@ -1,7 +1,8 @@
 //! Long histories of one disk, cut again and again: another way to clean at each mount, segments of
 //! 7 and of 15 blocks, few hot sectors that are written, trimmed and written again while several
-//! banks erase. Half of the chips wear out on the way. The search of `powercut` begins each script on a new disk, which is what it cannot
-//! see: room that cuts use up one after another, and intents of erases long past.
+//! banks erase. Half of the chips wear out on the way. The search of `powercut` begins each script
+//! on a new disk, which is what it cannot see: room that cuts use up one after another, and intents
+//! of erases long past.
 //!
 //! `FLASHKIT_FULL=1` takes many more; `FLASHKIT_HISTORY=seed` one alone. A failure prints its seed.
 
