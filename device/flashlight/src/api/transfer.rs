@@ -24,8 +24,8 @@
 //! * *settled*: such a mount is over.
 //!
 //! A new stage is written to the copy that does not count. It counts once it is whole: once the
-//! same record is in page 1 of its block as well, which is programmed after page 0. Of two stages the
-//! higher counts if its copy is whole, and else the lower. So a cut repeats what was under way,
+//! same record is in page 1 of its block as well, which is programmed after page 0. Of two stages
+//! the higher counts if its copy is whole, and else the lower. So a cut repeats what was under way,
 //! and nothing rests on a page whose program was cut, or on a block whose erase was.
 
 use crate::config::Config;

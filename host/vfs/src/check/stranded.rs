@@ -3,9 +3,9 @@
 //! Their inodes say that they are in a directory that cannot be read, is none any more, or has lost
 //! the map that would lead to them; or in one where another has their name since, and whether they
 //! were renamed or removed before is lost. They are found by a look at all metadata pages of blocks
-//! of which more pages count as valid than the walk has seen in use. What was removed, or replaced by
-//! a newer page, counts as valid no more: a page is only taken for a file's if its block has room
-//! for it by that count.
+//! of which more pages count as valid than the walk has seen in use. What was removed, or replaced
+//! by a newer page, counts as valid no more: a page is only taken for a file's if its block has
+//! room for it by that count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
