@@ -21,9 +21,9 @@ sys.setrecursionlimit(10_000)
 
 # Of each program: what it is, bytes of code, and of stack under these functions.
 PROGRAMS = {
-    "whole": ("FlashLight, the whole API", 175_752, {"FlashLight::format_with": 5_436}),
-    "everyday": ("FlashLight, the everyday calls", 139_836, {
-        "Volume::bring_back": 4_912,
+    "whole": ("FlashLight, the whole API", 178_108, {"FlashLight::format_with": 5_436}),
+    "everyday": ("FlashLight, the everyday calls", 141_084, {
+        "Volume::bring_back": 5_000,
         "FlashLight::write": 4_888,
         "FlashLight::unlink": 4_832,
     }),
