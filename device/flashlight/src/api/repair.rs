@@ -261,31 +261,6 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// The next entry of a directory from the one of this hash and number on. What cannot be read
-    /// is passed over, and `whole` becomes false.
-    pub(crate) fn entry_from(
-        &mut self,
-        dir: u32,
-        at: &mut (u32, usize),
-        whole: &mut bool,
-    ) -> Result<Option<DirRec>, Fault> {
-        loop {
-            match self.dir_nth(dir, at.0, at.1) {
-                Ok(Some(rec)) => return Ok(Some(rec)),
-                Ok(None) => {}
-                Err(e) if e.is_damage() => *whole = false,
-                Err(e) => return Err(e),
-            }
-            let mut damage = None;
-            let next = self.dir_next_hash(dir, at.0 + 1, &mut damage)?;
-            *whole &= damage.is_none();
-            match next {
-                Some(hash) => *at = (hash, 0),
-                None => return Ok(None),
-            }
-        }
-    }
-
     /// The file that an entry leads to, if that can be read and says that this is its place.
     fn file_of(&mut self, dir: u32, rec: &DirRec) -> Result<Option<FileRef>, Fault> {
         let at = PageAddr(rec.ptr);

@@ -194,6 +194,31 @@ impl<N: Nand> Index<'_, N> {
         view.own_place(self.store.volume) == (dir, hash)
     }
 
+    /// The next entry of a directory from the one of this hash and number on. What cannot be read
+    /// is passed over, and `whole` becomes false.
+    pub(crate) fn entry_from(
+        &mut self,
+        dir: u32,
+        at: &mut (u32, usize),
+        whole: &mut bool,
+    ) -> Result<Option<DirRec>, Fault> {
+        loop {
+            match self.dir_nth(dir, at.0, at.1) {
+                Ok(Some(rec)) => return Ok(Some(rec)),
+                Ok(None) => {}
+                Err(e) if e.is_damage() => *whole = false,
+                Err(e) => return Err(e),
+            }
+            let mut damage = None;
+            let next = self.dir_next_hash(dir, at.0 + 1, &mut damage)?;
+            *whole &= damage.is_none();
+            match next {
+                Some(hash) => *at = (hash, 0),
+                None => return Ok(None),
+            }
+        }
+    }
+
     /// An entry as it is shown.
     fn shown_entry(&self, (node, place, spot): Shown, hash: u32, damaged: bool) -> Entry<'_> {
         let passed = if damaged { PASSED_DAMAGE } else { 0 };
