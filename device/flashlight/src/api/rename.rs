@@ -11,7 +11,7 @@ use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
 use crate::index::dir::Removal;
-use crate::index::lookup::{Found, Place, check_name};
+use crate::index::lookup::{Found, check_name};
 use crate::index::slots::FileSlot;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -193,20 +193,13 @@ impl<N: Nand> Index<'_, N> {
     /// written between the rename's page and the file's loss of the name, so room for that is made
     /// here.
     fn keeps_names(&mut self, file: FileRef) -> Result<bool, Fault> {
-        if self.peek_view(file)?.nlink() <= 1 {
+        let place = self.peek_file(file)?;
+        if self.file_at(place).nlink() <= 1 {
             return Ok(false);
         }
         let i = self.load_file(file)?;
         self.file_room(i, self.names_growth(i, 0))?;
         Ok(true)
-    }
-
-    /// A file as it is, in a slot or in the scratch page.
-    fn peek_view(&mut self, file: FileRef) -> Result<FileView<'_>, Fault> {
-        Ok(match self.peek_file(file)? {
-            Place::File(i) => self.files[i].file(),
-            _ => FileView::on(&*self.scratch),
-        })
     }
 
     /// Before a file is replaced that stays in use, or that is in the index directory: makes
@@ -218,7 +211,8 @@ impl<N: Nand> Index<'_, N> {
         name: &[u8],
         keep: bool,
     ) -> Result<bool, Fault> {
-        if self.peek_view(file)?.flags() & FLAG_INDIRECT != 0 {
+        let place = self.peek_file(file)?;
+        if self.file_at(place).flags() & FLAG_INDIRECT != 0 {
             return Ok(true);
         }
         if !keep {

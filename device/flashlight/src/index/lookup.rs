@@ -128,11 +128,10 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         which: Which<'_>,
     ) -> Result<Option<(Place, Spot)>, Fault> {
-        let view = match place {
-            Place::Dir(_) => return Ok(None),
-            Place::File(i) => self.files[i].file(),
-            Place::Scratch => FileView::on(&*self.scratch),
-        };
+        if matches!(place, Place::Dir(_)) {
+            return Ok(None);
+        }
+        let view = self.file_at(place);
         if let Some(spot) = view.spot(self.store.volume, dir, which) {
             return Ok(Some((place, spot)));
         }
@@ -267,6 +266,14 @@ impl<N: Nand> Index<'_, N> {
             return Err(self.store.nand.damaged(at, Damaged::File));
         }
         Ok(Place::Scratch)
+    }
+
+    /// A file that was brought where it can be looked at.
+    pub(crate) fn file_at(&self, place: Place) -> FileView<'_> {
+        match place {
+            Place::File(i) => self.files[i].file(),
+            _ => FileView::on(&*self.scratch),
+        }
     }
 
     /// Finds a name; none when there is none and the directory has place for it.
