@@ -83,7 +83,7 @@ impl<N: Nand> Jftl<'_, N> {
             self.check_range(*first, usize::try_from(len).unwrap_or(usize::MAX))?;
         }
         let given_up: u64 = deallocated.iter().map(|(_, count)| u64::from(*count)).sum();
-        let pieces = Self::pieces(pairs, deallocated);
+        let pieces = self.pieces(pairs, deallocated);
         if pairs.len() as u64 + given_up > u64::from(self.records_max())
             || pieces > u64::from(self.pieces_max())
         {
@@ -108,8 +108,12 @@ impl<N: Nand> Jftl<'_, N> {
         self.changing(Self::prepare)
     }
 
-    /// How often a transaction goes on in another piece of the map.
-    fn pieces(pairs: &[(u32, u32)], deallocated: &[(u32, u32)]) -> u64 {
+    /// How often a transaction goes on in another piece of the map; with all of it in RAM that is
+    /// of no matter, and 0.
+    fn pieces(&self, pairs: &[(u32, u32)], deallocated: &[(u32, u32)]) -> u64 {
+        if self.ram.direct {
+            return 0;
+        }
         let homes = pairs.iter().map(|(home, _)| (*home, 1));
         let mut last = None;
         let mut count = 0;
