@@ -21,25 +21,36 @@ pub const LOST_FOUND: &[u8] = b"lost+found";
 /// How often a name is tried that something else has.
 const TRIES: u8 = 9;
 
-/// `#`, a number of 32 bits, and from the second try on which it is.
+/// `lost+found`, or `#` and a number of 32 bits, and from the second try on which it is.
 struct Name {
     bytes: [u8; 13],
     len: usize,
 }
 
 impl Name {
-    fn of(ino: u32, attempt: u8) -> Name {
+    fn lost_found() -> Name {
+        let mut bytes = [0; 13];
+        bytes[..LOST_FOUND.len()].copy_from_slice(LOST_FOUND);
+        let len = LOST_FOUND.len();
+        Name { bytes, len }
+    }
+
+    fn of(ino: u32) -> Name {
         let (mut bytes, mut len) = ([b'#'; 13], 1);
         let digits = ino.checked_ilog10().map_or(1, |log| log + 1);
         for digit in (0..digits).rev() {
             bytes[len] = b'0' + (ino / 10u32.pow(digit) % 10) as u8;
             len += 1;
         }
-        if attempt > 1 {
-            bytes[len..len + 2].copy_from_slice(&[b'.', b'0' + attempt]);
-            len += 2;
-        }
         Name { bytes, len }
+    }
+
+    fn attempt(mut self, attempt: u8) -> Name {
+        if attempt > 1 {
+            self.bytes[self.len..self.len + 2].copy_from_slice(&[b'.', b'0' + attempt]);
+            self.len += 2;
+        }
+        self
     }
 
     fn as_bytes(&self) -> &[u8] {
@@ -107,11 +118,9 @@ impl<N: Nand> FlashLight<'_, N> {
     /// The number of `lost+found`, which is made if it is not there.
     fn lost_found(&mut self) -> Result<u32, Fault> {
         for attempt in 1..=TRIES {
-            let mut bytes = *b"lost+found.2";
-            bytes[LOST_FOUND.len() + 1] = b'0' + attempt;
-            let name = if attempt > 1 { &bytes } else { LOST_FOUND };
-            let node = match self.volume.lookup(ROOT_DIR, name) {
-                Err(Fault::NotFound) => self.make_lost_found(name)?,
+            let name = Name::lost_found().attempt(attempt);
+            let node = match self.volume.lookup(ROOT_DIR, name.as_bytes()) {
+                Err(Fault::NotFound) => self.make_lost_found(name.as_bytes())?,
                 found => found?.node,
             };
             if let Node::Dir(ino) = node {
@@ -136,7 +145,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn vacant_name(&mut self, lost: u32, ino: u32) -> Result<(Name, u32), Fault> {
         let mut attempt = 1;
         loop {
-            let name = Name::of(ino, attempt);
+            let name = Name::of(ino).attempt(attempt);
             match self.volume.vacant(lost, name.as_bytes()) {
                 Err(Fault::Exists) if attempt < TRIES => attempt += 1,
                 hash => return Ok((name, hash?)),
@@ -201,8 +210,8 @@ mod tests {
     #[test]
     fn numbers_are_names() {
         for (ino, name) in [(0, "#0"), (7, "#7"), (10, "#10"), (u32::MAX, "#4294967295")] {
-            assert_eq!(Name::of(ino, 1).as_bytes(), name.as_bytes());
+            assert_eq!(Name::of(ino).attempt(1).as_bytes(), name.as_bytes());
         }
-        assert_eq!(Name::of(u32::MAX, 9).as_bytes(), b"#4294967295.9");
+        assert_eq!(Name::of(u32::MAX).attempt(9).as_bytes(), b"#4294967295.9");
     }
 }

@@ -32,7 +32,7 @@ use crate::config::Config;
 use crate::error::{Damaged, Error};
 use crate::format::hash::crc32c;
 use crate::format::header::{self, is_blank};
-use crate::format::limits::{ROOT_BLOCKS, TRANSFER as MAGIC};
+use crate::format::limits::{ROOT_BLOCKS, TRANSFER};
 use crate::{FlashLight, Kind};
 use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
 use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
@@ -90,7 +90,7 @@ fn block_of(record: &[u8], block: u32) -> u32 {
 
 /// Whether a page holds an intact record, its list sorted and within the slack.
 fn is_record(page: &[u8]) -> bool {
-    if get_u32(page, 4) != MAGIC || get_u16(page, 8) != VERSION || stage(page) > SETTLED {
+    if get_u32(page, 4) != TRANSFER || get_u16(page, 8) != VERSION || stage(page) > SETTLED {
         return false;
     }
     let n = skipped(page);
@@ -154,7 +154,7 @@ pub fn is_transferred<N: Nand>(nand: &mut N, ram: &mut [u8]) -> Result<bool, Err
         }
         good += 1;
         let read = nand.read(geo.page(block, 0), 0, page, &mut []);
-        if read.map_err(Error::Driver)?.is_readable() && get_u32(page, 4) == MAGIC {
+        if read.map_err(Error::Driver)?.is_readable() && get_u32(page, 4) == TRANSFER {
             return Ok(true);
         }
     }
@@ -183,7 +183,7 @@ impl<'r, N: Nand> Transferred<'r, N> {
             return Err(Error::Geometry);
         }
         record.fill(0);
-        put_u32(record, 4, MAGIC);
+        put_u32(record, 4, TRANSFER);
         put_u16(record, 8, VERSION);
         let fields = [
             geo.page_size(),
@@ -601,7 +601,7 @@ mod tests {
                 1 => v.wrapping_add(rng.below(5) as u32).wrapping_sub(2),
                 _ => v,
             };
-            put_u32(&mut page, 4, MAGIC);
+            put_u32(&mut page, 4, TRANSFER);
             put_u16(&mut page, 8, VERSION);
             let n = rng.below(6) as u32;
             for (i, v) in [1024, 16, 96, 6, 24, n].into_iter().enumerate() {
