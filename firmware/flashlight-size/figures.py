@@ -21,7 +21,7 @@ sys.setrecursionlimit(10_000)
 
 # Of each program: what it is, bytes of code, and of stack under these functions.
 PROGRAMS = {
-    "whole": ("FlashLight, the whole API", 178_108, {"FlashLight::format_with": 5_436}),
+    "whole": ("FlashLight, the whole API", 178_124, {"FlashLight::format_with": 5_436}),
     "everyday": ("FlashLight, the everyday calls", 141_084, {
         "Volume::bring_back": 5_000,
         "FlashLight::write": 4_888,
