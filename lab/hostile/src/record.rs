@@ -66,7 +66,8 @@ fn look(geometry: &Geometry, page: &[u8]) {
             // 4 bytes each at least, of a string of which a run says many bytes at once.
             let of_string =
                 s.map_pages().count() + s.partial_blocks().count() + s.deferred().count();
-            let longest = 32_768 + 2 * page.len() + 16 * geometry.blocks() as usize;
+            // The tail's length has 16 bits; before it are the table, the map's pages and blocks.
+            let longest = usize::from(u16::MAX) + 512 + 16 * geometry.blocks() as usize;
             assert!(4 * of_string <= longest, "{of_string} in a string");
             0
         }
