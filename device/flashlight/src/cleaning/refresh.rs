@@ -26,7 +26,9 @@ impl<N: Nand> Volume<'_, N> {
         }
         if self.index_mut().is_stored(block) {
             let mut job = self.index_mut().begin_job(block, Why::Rot);
-            return self.job_step(&mut job, u32::MAX);
+            // Pages that stay are looked at again: till then the block stays first on the list.
+            while !self.job_step(&mut job, u32::MAX)? {}
+            return Ok(!self.index_mut().is_stored(block));
         }
         let in_use = block < self.store().table.blocks()
             && self.store_mut().state(block) == BlockState::System;

@@ -94,6 +94,18 @@ fn a_year_of_decay_takes_nothing_from_who_patrols() {
     assert_eq!(lost(&mut remount(fs)), 0);
 }
 
+/// The block of a page that is lost cannot be won; those noticed after it are written anew.
+#[test]
+fn a_page_that_is_lost_takes_no_other_along() {
+    let mut fs = volume();
+    let page = page_that_holds(nand(&mut fs), &fill(5, 2048, 2048));
+    assert!(nand(&mut fs).rot(page, Rot::Lost).unwrap());
+    let pages = fs.statfs().unwrap().blocks as u32;
+    assert!(!year(&mut fs, pages.div_ceil(14 * 24)).is_empty());
+    assert_eq!(lost(&mut fs), 1);
+    assert_eq!(lost(&mut remount(fs)), 1);
+}
+
 #[test]
 fn a_year_of_decay_takes_all_from_who_does_not() {
     let mut fs = volume();
