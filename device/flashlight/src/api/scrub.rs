@@ -87,6 +87,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 out.refreshed = 1;
                 return Ok(out);
             }
+            fs.store_mut().nand.only_reads = true;
             while out.read < pages && out.unreadable.is_none() {
                 let Some((at, known)) = fs.volume.durable.next_to_scrub() else {
                     break;
@@ -114,6 +115,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// The driver's; a page that cannot be read is no error.
     pub fn patrol(&mut self) -> Result<Patrol, Error<N::Error>> {
         self.told(|fs| {
+            fs.store_mut().nand.only_reads = true;
             let sixteenth = (fs.store().table.blocks() / 16).max(1) * fs.store().ppb();
             let before = fs.store().scrub_at / sixteenth;
             let next = fs.volume.durable.next_to_scrub();

@@ -178,6 +178,7 @@ impl<N: Nand> Volume<'_, N> {
         self.reading(|volume| volume.index_mut().write_cached())?;
         self.index_mut().walk_rebuilt(visitor)?;
         self.index_mut().write_cached()?;
+        self.store_mut().nand.only_reads = true;
         let (area, ino) = (Area::DirMap, 0);
         for page in self.index().map.places() {
             visitor.page(Page { page, area, ino });

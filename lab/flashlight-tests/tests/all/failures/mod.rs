@@ -336,6 +336,35 @@ fn the_driver_fails_in_a_read_of_a_change() {
     }
 }
 
+/// The driver fails in a read of the patrol, of a scrub and of a walk in turn. None of these
+/// changes anything: what is in RAM can still be written.
+#[test]
+fn the_driver_fails_in_a_read_of_the_background() {
+    type Look = fn(&mut Volume<FailAt>) -> bool;
+    let looks: [(&str, Look, u32); 3] = [
+        ("patrol", |volume| volume.flashlight().patrol().is_ok(), 0),
+        ("scrub", |volume| volume.flashlight().scrub(8).is_ok(), 0),
+        // What is dirty is written first.
+        ("walk", |volume| check(volume.flashlight()).is_ok(), 2),
+    ];
+    for (what, look, first) in looks {
+        for bus in first..first + 5 {
+            let mut volume = volume(chip(1024, 40, 8, 160), u64::MAX);
+            store(volume.fs(), "one", &[3; 30_000]).unwrap();
+            volume.fs().sync().unwrap();
+            // One is not in RAM any more.
+            for name in ["two", "three", "four"] {
+                store(volume.fs(), name, &[5; 3000]).unwrap();
+            }
+            volume.chip().bus = Some(bus);
+            while look(&mut volume) {}
+            assert_eq!(volume.flashlight().stopped(), None, "{what}, read {bus}");
+            volume.remount().unwrap();
+            assert!(path::resolve(volume.fs(), b"four").is_ok());
+        }
+    }
+}
+
 /// What a tree shows: of each path all attributes.
 fn shown(fs: &mut dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
     let mut tree = BTreeMap::new();
