@@ -43,11 +43,15 @@ impl<N: Nand> Volume<'_, N> {
     fn renew(&mut self, block: u32) -> Result<bool, Fault> {
         let anchor = &mut self.durable.anchor;
         if anchor.is_written(block) {
-            if anchor.roots.contains(&block) {
-                // Another round, in both root blocks.
-                anchor.root_next = ANCHOR_PAGES;
-            }
             if block != anchor.leaf.block {
+                if anchor.has_one_root() {
+                    // The last root block is not erased, and its pages are few.
+                    return Ok(false);
+                }
+                if anchor.roots.contains(&block) {
+                    // Another round, in both root blocks.
+                    anchor.root_next = ANCHOR_PAGES;
+                }
                 anchor.second_next = ANCHOR_PAGES;
             }
             anchor.leaf.next = self.durable.index.store.ppb();

@@ -4,16 +4,18 @@
 //! A failure names the seed and the round.
 
 use crate::common::{
-    LentFs, NOW, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_mount_lent,
-    try_unmount, write_and_remove,
+    LentFs, NOW, Volume, chip, clean, cut, file, format_with, formatted, mount, try_mount,
+    try_mount_lent, try_unmount, write_and_remove,
 };
-use flashkit_flashlight::{Config, Error, FlashLight, New, ram_needed_for};
+use crate::failures::fail_at::FailAt;
+use flashkit_flashlight::{Config, Error, FlashLight, New, Patrol, ram_needed_for};
 use flashkit_nand::{BlockAddr, Nand};
 use flashkit_sim::{
     Cut, EraseTear, Faults, OpKind, PowerCut, Rate, Rng, SimNand, Tear, Trace, Weak,
 };
 use flashkit_vfs::any::{AnyNand, Chip};
 use flashkit_vfs::{FileSystem, NewInode};
+use flashkit_workload::model::Target;
 
 fn any_cut(rng: &mut Rng, ops: u64) -> Cut {
     Cut {
@@ -466,4 +468,38 @@ fn a_chip_with_too_many_small_blocks_is_refused() {
             r => panic!("{blocks} blocks: {:?}", r.map(drop)),
         }
     }
+}
+
+/// All root blocks but one fail in a change; bits of the last have to be corrected right after
+/// that. It is not written anew, and the change can be made durable in it.
+#[test]
+fn the_last_root_block_has_to_be_corrected() {
+    let chip = FailAt::new(chip(1024, 40, 8, 160), u64::MAX);
+    let mut volume = Volume::new(chip, Config::default());
+    let weak_blocks = (0..3).map(|at| Weak { at, good: 0 }).collect();
+    let faults = Faults {
+        weak_blocks,
+        ..Faults::default()
+    };
+    volume.chip().chip.set_faults(faults).unwrap();
+    let root = volume.fs().root();
+    let new = NewInode::default();
+    let ino = volume.fs().create(root, b"f", &new).unwrap().ino;
+    let mut n = 0_u32;
+    while !volume.flashlight().is_worn() {
+        n += 1;
+        volume.fs().write(ino, 0, &n.to_le_bytes(), NOW).unwrap();
+        if n.is_multiple_of(4) && !volume.flashlight().is_worn() {
+            volume.fs().fsync(ino).unwrap();
+        }
+    }
+    volume.chip().weak = true;
+    assert_eq!(volume.flashlight().patrol().unwrap(), Patrol::Noted);
+    volume.chip().weak = false;
+    volume.flashlight().gc(16).unwrap();
+    volume.remount().unwrap();
+    let mut read = [0; 4];
+    let ino = volume.fs().lookup(root, b"f").unwrap().ino;
+    volume.fs().read(ino, 0, &mut read).unwrap();
+    assert_eq!(u32::from_le_bytes(read), n);
 }
