@@ -210,8 +210,9 @@ impl<N: Nand> Index<'_, N> {
             self.skip_block();
             return Ok(Look::Sound);
         }
-        if state == BlockState::System {
-            // What it says is in RAM too.
+        let is_copy = self.store.table.copies().any(|page| page == at);
+        if state == BlockState::System || is_copy {
+            // What it says is in RAM too, or in another copy.
             self.store.nand.refresh.add(block);
             return Ok(Look::Sound);
         }

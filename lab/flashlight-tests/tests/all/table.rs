@@ -4,7 +4,7 @@ use crate::common::{
     Fs, NOW, chip, clean, file, format_with, try_mount, try_mount_in, try_unmount,
 };
 use flashkit_flashlight::{
-    Area, BlockState, Config, Error, FlashLight, Page, Visitor, ram_for_table, ram_needed,
+    Area, BlockState, Config, Error, FlashLight, Page, Patrol, Visitor, ram_for_table, ram_needed,
     ram_needed_for,
 };
 use flashkit_nand::{Nand, PageAddr};
@@ -171,6 +171,33 @@ fn loses(chip: SimNand, lost: &[PageAddr]) {
     for at in 0..2_000 {
         assert_eq!(fs.read(ino, at * 2048, &mut page).unwrap(), 2048);
     }
+}
+
+/// A copy that nobody needs as long as there is the other: the patrol finds that it is lost, and it
+/// is written anew before the other is lost too.
+#[test]
+fn a_patrol_makes_a_copy_again() {
+    let mut fs = remount(full_of_overwrites(5_000, 1_000));
+    let copies = copies(&mut fs);
+    for &at in copies.iter().skip(1).step_by(2) {
+        let nand = fs.volume().nand_mut().get_mut::<SimNand>();
+        assert!(nand.rot(at, Rot::Lost).unwrap());
+    }
+    loop {
+        match fs.volume().patrol().unwrap() {
+            Patrol::Done => break,
+            Patrol::Noted => while fs.volume().gc(16).unwrap() {},
+            Patrol::Read => {}
+            lost @ Patrol::Unreadable { .. } => panic!("{lost:?}"),
+        }
+    }
+    let mut fs = remount(fs);
+    for &at in copies.iter().step_by(2) {
+        let nand = fs.volume().nand_mut().get_mut::<SimNand>();
+        nand.rot(at, Rot::Lost).unwrap();
+    }
+    overwrite(&mut fs, &mut Rng::new(2), 5_000, 1_000);
+    clean(&mut remount(fs));
 }
 
 /// A volume of a large chip from before there were such tables is mounted with
