@@ -121,10 +121,11 @@ pub struct RamUse {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// BlockState of a block, for checks and statistics.
+    /// BlockState of a block, for checks and statistics. One beyond those that a volume
+    /// uses is [`BlockState::System`].
     pub fn block_state(&mut self, block: u32) -> BlockState {
         if block >= self.store().table.blocks() {
-            BlockState::Bad
+            BlockState::System
         } else {
             self.store_mut().state(block)
         }

@@ -1,7 +1,7 @@
 //! A block table that lies on flash.
 
 use crate::common::{
-    Fs, NOW, chip, clean, file, format_with, try_mount, try_mount_in, try_unmount,
+    Fs, NOW, chip, clean, file, format_with, on_preset, try_mount, try_mount_in, try_unmount,
 };
 use flashkit_flashlight::{
     Area, BlockState, Config, Error, FlashLight, Page, Patrol, Visitor, ram_for_table, ram_needed,
@@ -100,6 +100,15 @@ fn a_page_is_written_for_many_changes() {
     let spent = fs.volume().nand().counters();
     assert_eq!(spent.page_reads + spent.spare_reads, 35);
     clean(&mut fs);
+}
+
+/// Blocks that a chip has beyond those that a volume uses are not called bad.
+#[test]
+fn no_block_of_a_new_chip_is_bad() {
+    let mut fs = on_preset("slc-8g");
+    let blocks = 0..fs.volume().nand().geometry().blocks();
+    let bad = blocks.filter(|block| fs.volume().block_state(*block) == BlockState::Bad);
+    assert_eq!(bad.collect::<Vec<_>>(), [0; 0]);
 }
 
 /// With all of the table in RAM none of it is read.
