@@ -95,8 +95,8 @@ pub(crate) struct Wear {
 impl Wear {
     pub fn new(interval: u32) -> Self {
         Wear {
-            // More than blocks have erases.
-            interval: interval.min(1 << 20),
+            // As many as a checkpoint can count.
+            interval: interval.min(0xffff),
             ..Wear::default()
         }
     }
@@ -296,7 +296,9 @@ impl<N: Nand> Store<'_, N> {
         if self.counts.of.is_empty() {
             return 0;
         }
-        self.due_above(block) - self.counts.above(block)
+        // Modulo 256, as the counts are: with a long interval as much as that may be due.
+        let due = self.due_above(block) as u8;
+        i32::from(due.wrapping_sub(self.counts.above(block) as u8) as i8)
     }
 
     /// Whether a block is so far behind that what would keep it where it is counts for less.
@@ -350,6 +352,42 @@ impl<N: Nand> Store<'_, N> {
             self.if_any(found)
         } else {
             self.pick()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, FlashLight, New, ram_needed, ram_to_level};
+    use flashkit_nand::Geometry;
+    use flashkit_sim::{ChipSpec, SimNand, Timing};
+
+    /// A mount takes every block to be where it should be, whatever the interval is.
+    #[test]
+    fn no_block_lags_after_a_mount() {
+        let timing = Timing {
+            read_ns: 1,
+            program_ns: 1,
+            erase_ns: 1,
+        };
+        for (blocks, interval) in [(96, 52), (96, 1_000), (96, u32::MAX), (60_000, u32::MAX)] {
+            let geo = Geometry::new(2048, 64, 64, blocks).unwrap();
+            let chip = SimNand::new(ChipSpec::new(geo, timing));
+            let ram = std::vec![0; ram_needed(&geo)].leak();
+            let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
+            let config = Config {
+                wear_interval: interval,
+                ..Config::default()
+            };
+            let ram = std::vec![0; ram_to_level(&geo)].leak();
+            let mut fs = FlashLight::mount(chip, ram, config).unwrap();
+            let store = &mut fs.volume.durable.index.store;
+            for (at, to) in [(10, 90), (10, 40), (40, 30), (20, 20)] {
+                (store.wear.at, store.wear.to) = (at, to);
+                store.begin_counts();
+                let lagging = (0..blocks).find(|&block| store.lag(block) != 0);
+                assert_eq!(lagging, None, "{blocks} blocks, {interval}, {at}, {to}");
+            }
         }
     }
 }
