@@ -125,8 +125,8 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
         server.stop.store(true, Ordering::Relaxed);
         served
     });
-    let mut disk = server.disk.lock().context(PANICKED)?;
     served?;
+    let mut disk = server.disk.lock().context(PANICKED)?;
     if !args.read_only {
         disk.close().map_err(anyhow::Error::msg)?;
     }
@@ -135,6 +135,14 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
 }
 
 const PANICKED: &str = "the disk panicked; it needs recovery";
+
+/// What went wrong in cleaning. It is tried again after the next command.
+#[derive(Default)]
+struct Failed {
+    /// Commands until then.
+    at: Option<u64>,
+    why: String,
+}
 
 /// The disk and its clients.
 struct Server {
@@ -146,9 +154,10 @@ struct Server {
 }
 
 impl Server {
-    /// Takes clients in until a signal comes; cleans while there are no commands.
+    /// Takes clients in until a signal comes; cleans while there are no commands. What goes wrong
+    /// in that is told, and the clients are served on.
     fn accept(&self, listener: &UnixListener, begin: impl Fn(UnixStream)) -> anyhow::Result<()> {
-        let mut seen = 0;
+        let (mut seen, mut failed) = (0, Failed::default());
         while !self.stop.load(Ordering::Relaxed) {
             match listener.accept() {
                 Ok((stream, _)) => {
@@ -163,24 +172,39 @@ impl Server {
                     let now = self.disk.commands();
                     let idle = !self.export.read_only && now == seen;
                     seen = now;
-                    if !idle || !self.clean()? {
+                    if !idle || failed.at == Some(now) || !self.clean(&mut failed)? {
                         std::thread::sleep(IDLE);
                     }
                 }
-                Err(error) => return Err(error).context("socket"),
+                // One client is lost, or has to wait for a descriptor.
+                Err(error) => {
+                    self.tell(&format!("client: {error}"));
+                    std::thread::sleep(IDLE);
+                }
             }
         }
         Ok(())
     }
 
     /// Cleans for a while, a step at a time, so that a command waits for one step at most. Whether
-    /// there is more to do.
-    fn clean(&self) -> anyhow::Result<bool> {
+    /// there is more to do. An error is told when it is a new one.
+    fn clean(&self, failed: &mut Failed) -> anyhow::Result<bool> {
         let (start, seen) = (Instant::now(), self.disk.commands());
         while start.elapsed() < IDLE && self.disk.commands() == seen {
-            let mut disk = self.disk.lock().context(PANICKED)?;
-            if !disk.background().map_err(anyhow::Error::msg)? {
-                return Ok(false);
+            let done = self.disk.lock().context(PANICKED)?.background();
+            match done {
+                Ok(true) => {}
+                Ok(false) => {
+                    *failed = Failed::default();
+                    return Ok(false);
+                }
+                Err(why) => {
+                    if failed.why != why {
+                        self.tell(&why);
+                    }
+                    (failed.at, failed.why) = (Some(seen), why);
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
@@ -248,5 +272,77 @@ impl Told {
             0 => complain(what),
             n => complain(&format!("{what} ({n} lines before were left out)")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashkit_disk::{Disk, Result};
+    use std::io::Read;
+
+    /// A disk that can be read, and not be cleaned any more.
+    struct Latched(Arc<AtomicUsize>);
+
+    impl Disk for Latched {
+        fn size(&self) -> u64 {
+            4096
+        }
+        fn block_size(&self) -> u32 {
+            512
+        }
+        fn read(&mut self, _: u64, _: &mut [u8]) -> Result<()> {
+            Ok(())
+        }
+        fn write(&mut self, _: u64, _: &[u8]) -> Result<()> {
+            Err("latched".into())
+        }
+        fn zero(&mut self, _: u64, _: u64) -> Result<()> {
+            Err("latched".into())
+        }
+        fn flush(&mut self) -> Result<()> {
+            Err("latched".into())
+        }
+        fn background(&mut self) -> Result<bool> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err("latched".into())
+        }
+    }
+
+    /// Else all clients lose a disk that can still be read.
+    #[test]
+    fn a_disk_that_cannot_be_cleaned_is_served_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let listener = UnixListener::bind(&socket).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let cleanings = Arc::new(AtomicUsize::new(0));
+        let server = Server {
+            disk: Shared::new(Box::new(Latched(cleanings.clone()))),
+            export: Export::default(),
+            stop: Arc::default(),
+            clients: AtomicUsize::new(0),
+            told: Mutex::default(),
+        };
+        std::thread::scope(|scope| {
+            let accepting =
+                scope.spawn(|| server.accept(&listener, |stream| server.client(stream)));
+            while cleanings.load(Ordering::Relaxed) == 0 {
+                std::thread::sleep(IDLE);
+            }
+            std::thread::sleep(10 * IDLE);
+            let asked = cleanings.load(Ordering::Relaxed);
+            let mut client = UnixStream::connect(&socket).unwrap();
+            client
+                .set_read_timeout(Some(Duration::from_secs(20)))
+                .unwrap();
+            let mut greeting = [0; 8];
+            let greeted = client.read_exact(&mut greeting);
+            drop(client);
+            server.stop.store(true, Ordering::Relaxed);
+            assert!(accepting.join().unwrap().is_ok());
+            greeted.unwrap();
+            assert_eq!(asked, 1, "until the next command nothing is tried again");
+        });
     }
 }
