@@ -129,6 +129,9 @@ impl flashkit_disk::Disk for Noted {
     fn background(&mut self) -> flashkit_disk::Result<bool> {
         self.inner.background()
     }
+    fn patrol(&mut self, n: u32) -> flashkit_disk::Result<bool> {
+        self.inner.patrol(n)
+    }
     fn close(&mut self) -> flashkit_disk::Result<()> {
         self.inner.close()
     }
@@ -145,5 +148,62 @@ impl Drop for Noted {
         if let Ok(mut last) = self.last.lock() {
             *last = flashkit_disk::Disk::summary(&self.inner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashkit_disk::{Disk, Result};
+    use flashkit_vfs::{FileSystem, Patrol};
+
+    /// A disk of two blocks, and of three pages that only its device knows.
+    #[derive(Default)]
+    struct Pages(Vec<u32>);
+
+    impl Disk for Pages {
+        fn size(&self) -> u64 {
+            1024
+        }
+        fn block_size(&self) -> u32 {
+            512
+        }
+        fn read(&mut self, _: u64, _: &mut [u8]) -> Result<()> {
+            Ok(())
+        }
+        fn write(&mut self, _: u64, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+        fn zero(&mut self, _: u64, _: u64) -> Result<()> {
+            Ok(())
+        }
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn patrol(&mut self, n: u32) -> Result<bool> {
+            self.0.push(n);
+            Ok(n < 3)
+        }
+        fn summary(&self) -> String {
+            format!("{:?}", self.0)
+        }
+    }
+
+    /// Else map, log and anchors rot away on a disk that is attached and not written.
+    #[test]
+    fn an_attached_disk_is_patrolled_with_what_its_device_keeps_for_itself() {
+        let last = Arc::default();
+        let disk = Noted {
+            inner: Box::new(Pages::default()),
+            last: Arc::clone(&last),
+        };
+        let mut fs = DiskFs::new(disk, false);
+        let mut rounds = 0;
+        while rounds < 2 {
+            rounds += u32::from(fs.patrol().unwrap() == Patrol::Done(None));
+        }
+        drop(fs);
+        let read = last.lock().unwrap();
+        assert!(read.ends_with("0, 1, 2, 3]"), "{read}");
     }
 }
