@@ -5,6 +5,8 @@
 //! went wrong. What the homes held may still be in the cache of the file: who remaps goes past that
 //! with `O_DIRECT`.
 
+use std::os::unix::fs::MetadataExt;
+
 use flashkit_vfs::{
     Attr, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Patrol, Result, SetAttr,
     SetXattr, StatFs, Time,
@@ -23,6 +25,8 @@ const REMAP: &[u8] = b"user.flashkit.remap";
 pub struct DiskFs<D> {
     disk: D,
     read_only: bool,
+    /// Whoever serves it: others may not use it, as they may not use the image.
+    owner: (u32, u32),
     since: Time,
     /// The block that the patrol has read last; behind the blocks, pages that the device keeps for
     /// itself.
@@ -33,9 +37,11 @@ impl<D: Disk> DiskFs<D> {
     /// Shows a disk as a file. Read-only, it cannot be written.
     pub fn new(disk: D, read_only: bool) -> DiskFs<D> {
         let blocks = disk.size() / u64::from(disk.block_size());
+        let process = std::fs::metadata("/proc/self");
         DiskFs {
             disk,
             read_only,
+            owner: process.map_or((0, 0), |own| (own.uid(), own.gid())),
             since: Time::now(),
             // Nothing keeps the place over an unmount: from somewhere else each time.
             patrol_at: u64::from(Time::now().nanos) % blocks.max(1),
@@ -56,8 +62,8 @@ impl<D: Disk> DiskFs<D> {
             blocks: size.div_ceil(512),
             mode,
             nlink,
-            uid: 0,
-            gid: 0,
+            uid: self.owner.0,
+            gid: self.owner.1,
             device: 0,
             atime: self.since,
             mtime: self.since,
