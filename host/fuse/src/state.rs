@@ -26,6 +26,9 @@ const READ_ONLY: &str = "the volume can only be read from now on: its records ar
 const DRIVER_FAILED: &str = "the volume can only be read from now on: after the error of the chip or its \
     image its state is not known; a mount anew recovers it";
 
+/// What is said behind the damage that makes a mount read-only.
+const FALLEN: &str = "; the mount is read-only from now on, see `flashkit fsck`";
+
 /// What is at work when a removal fails that has been answered, or the freeing of a file.
 const REMOVAL: &str = "removing a file";
 
@@ -249,7 +252,7 @@ impl Inner {
     }
 
     /// Reports an error that nobody is told of by an answer.
-    fn meet(&mut self, what: &str, error: &Error) {
+    pub(crate) fn meet(&mut self, what: &str, error: &Error) {
         match error {
             Error::Damaged(damage) => self.meet_damage(&format!("{what}: {damage}")),
             error => self.report(&format!("I/O error: {what}: {error}")),
@@ -282,10 +285,10 @@ impl Inner {
             Error::ReadOnly => {
                 // The file system is as it was; it is the medium that fails.
                 if self.fs.as_ref().is_some_and(Kept::has_driver_failed) {
-                    self.report(DRIVER_FAILED);
+                    self.say_once(DRIVER_FAILED);
                     return Errno::EIO;
                 }
-                self.report(READ_ONLY);
+                self.say_once(READ_ONLY);
             }
             _ => {}
         }
@@ -294,29 +297,28 @@ impl Inner {
 
     /// Records of the file system are damaged: what is changed now might make it worse.
     fn meet_damage(&mut self, what: &str) {
-        let falls = self.fall_back && !self.read_only;
-        self.read_only |= falls;
-        let then = if falls {
-            "; the mount is read-only from now on, see `flashkit fsck`"
-        } else {
-            ""
-        };
         let told = format!("I/O error: {what}");
-        self.report(&format!("{told}{then}"));
+        if !self.fall_back || self.read_only {
+            return self.report(&told);
+        }
+        self.read_only = true;
+        self.say_once(&format!("{told}{FALLEN}"));
         // The same damage is not told again.
         self.reported.insert(told);
     }
 
-    /// Says what was wrong with the medium, once for each text.
+    /// Says what was wrong with the medium, once for each text, and no more than so many of them.
     fn report(&mut self, what: &str) {
-        if what.ends_with(GONE)
-            || self.reported.len() >= REPORTED_MAX
-            || self.reported.contains(what)
-        {
-            return;
+        if !what.ends_with(GONE) && self.reported.len() < REPORTED_MAX {
+            self.say_once(what);
         }
-        self.reported.insert(what.to_owned());
-        self.log.tell(what);
+    }
+
+    /// The same, however much has been said: nothing else tells why changes are refused.
+    fn say_once(&mut self, what: &str) {
+        if self.reported.insert(what.to_owned()) {
+            self.log.tell(what);
+        }
     }
 }
 
@@ -388,5 +390,30 @@ mod tests {
             let lines = told.iter().filter(|line| line.contains("read-only"));
             assert_eq!(lines.count(), usize::from(fall_back), "{told:?}");
         }
+    }
+
+    /// Else nobody learns why changes are refused.
+    #[test]
+    fn that_a_mount_is_read_only_is_said_however_much_was_said_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let (events, _) = std::sync::mpsc::channel();
+        let mut options = MountOptions::default();
+        options.log.file = Some(dir.path().join("log"));
+        let fs = Gathered::through(Box::new(MemoryFs::new()));
+        let shared = Shared::new(fs, events, &options);
+        let meet = |error: Error| {
+            let met: Result<(), Errno> = shared.serve(Effect::Reads, |_| Err(error));
+            assert!(met.is_err());
+        };
+        for page in 0..2 * REPORTED_MAX {
+            meet(Error::Io(format!("page {page}")));
+        }
+        for page in [8, 8, 9] {
+            meet(Error::Damaged(format!("inode page {page}")));
+        }
+        let said = std::fs::read_to_string(dir.path().join("log")).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), REPORTED_MAX + 1);
+        assert!(lines[REPORTED_MAX].starts_with("I/O error: inode page 8; the mount is read-only"));
     }
 }
