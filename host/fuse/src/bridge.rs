@@ -45,6 +45,8 @@ const FALLOC_ZERO_RANGE: i32 = 0x10;
 /// Flags of `setxattr(2)`.
 const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
+/// What is at work when an access time cannot be kept.
+const ACCESS: &str = "noting an access";
 /// What `lseek(2)` looks for.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
@@ -186,8 +188,15 @@ impl Bridge {
         }
     }
 
-    /// Notes that an inode was read.
-    fn accessed(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
+    /// Notes that an inode was read. What was read is there all the same if that fails, as on a
+    /// full volume, or one that can only be read.
+    fn accessed(&self, inner: &mut Inner, ino: Ino) {
+        if let Err(error @ (Error::Io(_) | Error::Damaged(_))) = self.set_accessed(inner, ino) {
+            inner.meet(ACCESS, &error);
+        }
+    }
+
+    fn set_accessed(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
         const DAY: i64 = 24 * 3600;
         let read_only = self.options.read_only || inner.read_only;
         if read_only || self.options.atime == AccessTimes::Never {
@@ -367,7 +376,7 @@ impl Filesystem for Bridge {
         let ino = self.inos.ours(ino);
         let result = self.reads(|inner| {
             let target = inner.fs()?.readlink(ino)?;
-            self.accessed(inner, ino)?;
+            self.accessed(inner, ino);
             Ok(target)
         });
         match result {
@@ -584,7 +593,8 @@ impl Filesystem for Bridge {
             if let Some(reply) = reply.take() {
                 reply.data(&buf[..read]);
             }
-            self.accessed(inner, self.inos.ours(ino))
+            self.accessed(inner, self.inos.ours(ino));
+            Ok(())
         });
         if let (Err(errno), Some(reply)) = (result, reply) {
             reply.error(errno);
@@ -822,7 +832,8 @@ impl Filesystem for Bridge {
                     name,
                 )
             })?;
-            self.accessed(inner, dir)
+            self.accessed(inner, dir);
+            Ok(())
         });
         match result {
             Ok(()) => reply.ok(),

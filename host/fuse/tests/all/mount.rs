@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::{self, Mounted, code, eventually};
-use flashkit_fuse::{EndedBy, MountOptions};
-use flashkit_vfs::{FileSystem, MemoryFs};
+use flashkit_fuse::{AccessTimes, EndedBy, MountOptions};
+use flashkit_vfs::{Error, FileSystem, MemoryFs};
 use nix::errno::Errno;
 
 fn bytes(len: usize, seed: usize) -> Vec<u8> {
@@ -563,4 +563,40 @@ fn removed_files_leave_no_error_behind() {
         fs::remove_file(&path).unwrap();
     }
     rustix::fs::syncfs(File::open(m.path(".")).unwrap()).unwrap();
+}
+
+/// Else all that a full or worn-out volume holds is out of reach.
+#[test]
+fn what_cannot_be_noted_as_read_is_read_all_the_same() {
+    let io = Error::Io("page 17: told to fail".into());
+    for (error, is_met) in [
+        (Error::NoSpace, false),
+        (Error::ReadOnly, false),
+        (io, true),
+    ] {
+        let options = MountOptions {
+            atime: AccessTimes::Always,
+            ..MountOptions::default()
+        };
+        let Some(m) = Mounted::with(&options) else {
+            return;
+        };
+        fs::create_dir(m.path("dir")).unwrap();
+        fs::write(m.path("dir/file"), "held").unwrap();
+        symlink("file", m.path("dir/link")).unwrap();
+        *m.calls.refuse_setattrs.lock().unwrap() = Some(error.clone());
+        let listed = fs::read_dir(m.path("dir")).unwrap();
+        let names: std::io::Result<Vec<_>> = listed.map(|entry| Ok(entry?.file_name())).collect();
+        assert_eq!(
+            names.map_err(|error| error.raw_os_error()),
+            Ok(vec!["file".into(), "link".into()]),
+            "{error}"
+        );
+        let target = fs::read_link(m.path("dir/link"));
+        let target = target.map_err(|error| error.raw_os_error());
+        assert_eq!(target, Ok("file".into()), "{error}");
+        assert_eq!(fs::read(m.path("dir/file")).unwrap(), b"held");
+        let (outcome, _) = m.unmount();
+        assert_eq!(outcome.met_errors, is_met, "{error}");
+    }
 }

@@ -38,6 +38,8 @@ pub struct Calls {
     pub fail_writes: AtomicBool,
     /// As do fsyncs.
     pub fail_fsyncs: AtomicBool,
+    /// Attributes cannot be set.
+    pub refuse_setattrs: Mutex<Option<Error>>,
 }
 
 /// [`MemoryFs`], counting.
@@ -61,7 +63,10 @@ impl FileSystem for Counting {
         self.inner.getattr(ino)
     }
     fn setattr(&mut self, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.inner.setattr(ino, set)
+        match &*self.calls.refuse_setattrs.lock().unwrap() {
+            Some(error) => Err(error.clone()),
+            None => self.inner.setattr(ino, set),
+        }
     }
     fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
         self.inner.create(dir, name, new)
