@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use flashkit_vfs::{Error, Patrol};
 use fuser::{Session, SessionUnmounter};
+use nix::sys::stat;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
@@ -98,8 +99,9 @@ pub fn check(point: &Path) -> Result<(), MountError> {
 /// A mount being served.
 struct Running {
     point: std::path::PathBuf,
-    /// Number of the kernel's connection, where it is known.
-    connection: Option<u64>,
+    /// Major and minor number of its device, where they are known; the second is the number of the
+    /// kernel's connection.
+    device: Option<(u64, u64)>,
     unmounter: SessionUnmounter,
     server: JoinHandle<()>,
     signals: Handle,
@@ -132,17 +134,25 @@ impl Running {
                 let _ = to_inbox.send(Event::Signal(signal));
             }
         })?;
-        let connection = std::fs::metadata(&point)
-            .ok()
-            .map(|m| nix::sys::stat::minor(m.dev()));
+        let device = std::fs::metadata(&point).ok().map(|found| found.dev());
         Ok(Running {
             point,
-            connection,
+            device: device.map(|number| (stat::major(number), stat::minor(number))),
             unmounter,
             server,
             signals: handle,
             listener,
         })
+    }
+
+    /// Takes the mount from its point; whether it is still in use. Somebody may have detached it,
+    /// and mounted something else there, which stays.
+    fn unmount(&mut self) -> io::Result<bool> {
+        let there = mountpoint::mounted_at(&self.point).map(|at| at.device);
+        match there.is_some() && self.device.is_some() && there != self.device {
+            true => Ok(true),
+            false => mountpoint::unmount(&self.point, self.unmounter.unmount()),
+        }
     }
 
     /// Takes the mount away, unmounts the file system and stops the threads.
@@ -155,7 +165,7 @@ impl Running {
         let mut was_busy = false;
         let mut serving = !matches!(ended_by, EndedBy::Unmount);
         if serving {
-            match mountpoint::unmount(&self.point, self.unmounter.unmount()) {
+            match self.unmount() {
                 Ok(busy) => was_busy = busy,
                 Err(error) => ended_by = EndedBy::Failure(format!("cannot unmount: {error}")),
             }
@@ -165,7 +175,7 @@ impl Running {
         let mut fs = shared.take();
         let met_errors = shared.has_reported();
         if serving {
-            if let Some(connection) = self.connection {
+            if let Some((_, connection)) = self.device {
                 mountpoint::abort(connection);
             }
         } else {

@@ -186,3 +186,32 @@ fn more_signals_only_hurry() {
     drop(file);
     assert!(!is_mounted(dir.path()));
 }
+
+/// Else the end of a mount that was detached takes another's mount, and what is in it.
+#[test]
+fn what_was_mounted_there_since_stays() {
+    use nix::mount::{MntFlags, MsFlags, mount, umount, umount2};
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: root alone mounts a tmpfs");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(mounting) = Mounting::start(dir.path()) else {
+        return;
+    };
+    let held = File::create(dir.path().join("f")).unwrap();
+    umount2(dir.path(), MntFlags::MNT_DETACH).unwrap();
+    let (none, tmpfs) = (None::<&str>, Some("tmpfs"));
+    mount(none, dir.path(), tmpfs, MsFlags::empty(), none).unwrap();
+    fs::write(dir.path().join("other"), "kept").unwrap();
+    mounting.signal(Signal::SIGTERM);
+    let ended = mounting.end();
+    let other = fs::read(dir.path().join("other"));
+    let _ = umount(dir.path());
+    assert_eq!(other.unwrap(), b"kept");
+    assert_eq!(
+        ended,
+        "ended by Signal(15), Ok(()), busy true, unmounts 1, file system true"
+    );
+    drop(held);
+}
