@@ -341,6 +341,14 @@ mod tests {
             .count()
     }
 
+    /// Else who is not root has no use of the disk that he has attached.
+    #[test]
+    fn a_disk_is_of_whoever_serves_it() {
+        let own = tempfile::tempfile().unwrap().metadata().unwrap();
+        let disk = decaying().getattr(DISK).unwrap();
+        assert_eq!((disk.uid, disk.gid), (own.uid(), own.gid()));
+    }
+
     #[test]
     fn a_disk_that_is_patrolled_loses_nothing() {
         let mut fs = decaying();
