@@ -63,7 +63,7 @@ const DEAD: &str = "a dead mount is still there; `umount` removes it";
 const NEEDS_HELPER: &str =
     "mounting without being root needs fusermount3 (package fuse3), which is not here";
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 
@@ -107,36 +107,35 @@ pub(crate) struct At {
 
 /// What is mounted at exactly this path, if anything is: of several the one that is seen.
 pub(crate) fn mounted_at(path: &Path) -> Option<At> {
-    listed(&fs::read_to_string("/proc/self/mountinfo").ok()?, path)
+    listed(&fs::read("/proc/self/mountinfo").ok()?, path)
 }
 
-/// The same of a mount table.
-fn listed(table: &str, path: &Path) -> Option<At> {
-    table.lines().rev().find_map(|line| {
+/// The same of a mount table. What anybody has mounted has any name, UTF-8 or not.
+fn listed(table: &[u8], path: &Path) -> Option<At> {
+    table.split(|byte| *byte == b'\n').rev().find_map(|line| {
         // id parent major:minor root mount-point options [optional...] - type source options
-        let (before, after) = line.split_once(" - ")?;
-        let mut fields = before.split(' ').skip(2);
+        let mut fields = line.split(|byte| *byte == b' ').skip(2);
         let (device, point) = (fields.next()?, fields.nth(1)?);
         if unescape(point) != path {
             return None;
         }
-        let (major, minor) = device.split_once(':')?;
+        let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
+        let (major, minor) = std::str::from_utf8(device).ok()?.split_once(':')?;
         Some(At {
-            kind: after.split(' ').next().unwrap_or("?").to_owned(),
+            kind: String::from_utf8_lossy(kind).into_owned(),
             device: (major.parse().ok()?, minor.parse().ok()?),
         })
     })
 }
 
 /// Undoes the `\040` of the mount table.
-fn unescape(field: &str) -> PathBuf {
-    let bytes = field.as_bytes();
+fn unescape(bytes: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
     while i < bytes.len() {
-        let octal = (bytes[i] == b'\\')
-            .then(|| field.get(i + 1..i + 4))
-            .flatten()
+        let digits = bytes.get(i + 1..i + 4).filter(|_| bytes[i] == b'\\');
+        let octal = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
         if let Some(byte) = octal {
             out.push(byte);
@@ -186,12 +185,13 @@ pub(crate) fn abort(connection: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn mount_table_escapes_are_undone() {
-        assert_eq!(unescape(r"/a\040b\134c"), Path::new(r"/a b\c"));
-        assert_eq!(unescape(r"/a\04"), Path::new(r"/a\04"));
-        assert_eq!(unescape("/ä"), Path::new("/ä"));
+        assert_eq!(unescape(br"/a\040b\134c"), Path::new(r"/a b\c"));
+        assert_eq!(unescape(br"/a\04"), Path::new(r"/a\04"));
+        assert_eq!(unescape("/ä".as_bytes()), Path::new("/ä"));
     }
 
     #[test]
@@ -207,10 +207,14 @@ mod tests {
                      40 21 0:50 / /a\\040b rw shared:1 - fuse.flashlight flash.img rw\n\
                      41 21 0:51 / /c rw - fuse.flashlight flash.img rw\n\
                      42 41 0:52 / /c rw - tmpfs none rw\n";
-        let at = |path| listed(table, Path::new(path)).map(|at| (at.kind, at.device));
+        let table = [table.as_bytes(), b"43 21 0:53 / /\xff rw - tmpfs \xfe rw\n"].concat();
+        let at = |path| listed(&table, Path::new(path)).map(|at| (at.kind, at.device));
         assert_eq!(at("/a b"), Some(("fuse.flashlight".into(), (0, 50))));
         assert_eq!(at("/c"), Some(("tmpfs".into(), (0, 52))));
         assert_eq!(at("/"), Some(("ext4".into(), (8, 1))));
+        // That the name of one is not UTF-8 hides none of them.
+        let odd = listed(&table, Path::new(std::ffi::OsStr::from_bytes(b"/\xff")));
+        assert_eq!(odd.map(|at| at.device), Some((0, 53)));
         // Below a mount is not at it.
         assert_eq!(at("/c/d"), None);
     }

@@ -97,7 +97,8 @@ pub fn unmount(point: &Path, told: &mut dyn FnMut(&Waiting)) -> io::Result<()> {
 fn holder(device: u64) -> Option<u32> {
     let device = format!("{}:{}", major(device), minor(device));
     let has_it = |pid: &u32| {
-        let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mounts = fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mounts = String::from_utf8_lossy(&mounts);
         let mut devices = mounts.lines().filter_map(|line| line.split(' ').nth(2));
         devices.any(|of| of == device)
     };
@@ -121,7 +122,8 @@ fn unmount_as_user(point: &Path) -> io::Result<()> {
 
 /// When a process began, in ticks since the machine did; `None` of one that has ended.
 fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
     // Its name may hold anything; what follows the last bracket does not.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');

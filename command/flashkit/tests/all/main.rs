@@ -6,6 +6,7 @@ mod disk;
 mod encrypted;
 mod foreign;
 mod guest;
+mod host;
 mod image;
 mod inside;
 mod lost;
