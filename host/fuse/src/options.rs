@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Log;
+use crate::{Log, mountpoint};
 
 /// Some 31 years.
 const SECONDS_MAX: f64 = 1e9;
@@ -204,8 +204,13 @@ impl MountOptions {
 
     /// The options in the form that fuser takes.
     pub(crate) fn to_config(&self) -> fuser::Config {
+        // Of root the kernel takes it as it is; of others fusermount3, among other options.
+        let name = match mountpoint::is_root() {
+            true => self.fs_name.clone(),
+            false => escaped(&self.fs_name),
+        };
         let mut options = vec![
-            fuser::MountOption::FSName(self.fs_name.clone()),
+            fuser::MountOption::FSName(name),
             // Not `MountOption::Subtype`: fuser hands that to fusermount3 only.
             fuser::MountOption::CUSTOM(format!("subtype={}", self.subtype)),
             fuser::MountOption::DefaultPermissions,
@@ -231,6 +236,11 @@ impl MountOptions {
         }
         config
     }
+}
+
+/// A value within a list of options, as fusermount3 reads it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace(',', r"\,")
 }
 
 fn seconds(option: &str, value: &str) -> Result<Duration, String> {
@@ -335,6 +345,12 @@ mod tests {
                 "{unset},{set}"
             );
         }
+    }
+
+    /// An image may have any name: what is behind a comma in it is no option.
+    #[test]
+    fn a_name_with_a_comma_is_one_option() {
+        assert_eq!(escaped(r"a,allow_other\b c"), r"a\,allow_other\\b c");
     }
 
     #[test]
