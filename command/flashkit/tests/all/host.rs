@@ -2,11 +2,39 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
 
 use nix::mount::mount;
 
 use crate::common::{Place, can_mount, umount};
+
+/// Who looks at the first line alone gets no error for what ended in good order.
+#[test]
+fn mounts_end_well_though_nobody_reads_what_they_say() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    let disk = ["attach", "--ftl", "page", "--chip", "micron-20m", "d.img"];
+    for args in [&["mount", "x.img"][..], &disk] {
+        let mut child = here
+            .command(&[args, &["point"]].concat())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("Ctrl-C or ") {
+            assert!(out.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        drop(out);
+        umount(&here.path("point"));
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}");
+    }
+}
 
 /// One mount point whose name is not UTF-8 must not hide that and all others from `sync` and
 /// `umount`.
