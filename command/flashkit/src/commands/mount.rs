@@ -221,8 +221,14 @@ fn serve(
     if let Err(error) = &concluded {
         options.log.note(&format!("{error:#}"));
     }
-    if let (Some(recorded), Some(to)) = (recorded, &args.record) {
-        tell_recorded(&recorded, to, out)?;
+    if let (Some(recorded), Some(to)) = (recorded, &args.record)
+        && let Err(error) = tell_recorded(&recorded, to, out)
+    {
+        // A full disk may be the end of both.
+        if concluded.is_ok() {
+            return Err(error);
+        }
+        complain(&format!("{error:#}"));
     }
     concluded
 }

@@ -6,9 +6,11 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
-use nix::mount::mount;
+use nix::mount::{MsFlags, mount};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use crate::common::{Place, can_mount, umount};
+use crate::common::{Place, can_mount, skipped, umount};
 
 /// Who looks at the first line alone gets no error for what ended in good order.
 #[test]
@@ -61,5 +63,33 @@ fn mount_points_of_any_name_are_found() {
         assert!(String::from_utf8_lossy(&refused).contains("mounted there already"));
         run(&["sync"], point);
         run(&["umount"], point);
+    }
+}
+
+/// Else who looks for the trace does not hear that the volume was not unmounted.
+#[test]
+fn a_trace_that_ends_hides_no_failure_of_the_mount() {
+    if !can_mount() || !nix::unistd::geteuid().is_root() {
+        skipped("root alone mounts a tmpfs");
+        return;
+    }
+    let here = Place::new();
+    let small = here.path("small");
+    fs::create_dir(&small).unwrap();
+    let tmpfs = Some("tmpfs");
+    mount(tmpfs, &small, tmpfs, MsFlags::empty(), Some("size=4m")).unwrap();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "small/x.img"]);
+    let args = ["--record", "/dev/full", "small/x.img", "point"];
+    let mut mounted = here.mount(&args);
+    let bytes: Vec<u8> = (0..1u32 << 18).flat_map(u32::to_le_bytes).collect();
+    for n in 0..8 {
+        let _ = fs::write(here.path("point").join(n.to_string()), &bytes);
+    }
+    kill(Pid::from_raw(mounted.child.id() as i32), Signal::SIGTERM).unwrap();
+    let complaints = mounted.complaints();
+    mounted.end_with(1);
+    umount(&small);
+    for part in ["; the trace ends after", "flashkit: unmount: "] {
+        assert!(complaints.contains(part), "{complaints}");
     }
 }
