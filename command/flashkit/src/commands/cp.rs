@@ -250,7 +250,8 @@ fn outwards(args: &Args, from: &InImage, to: &Path) -> anyhow::Result<Copied> {
     }
     let host: PathBuf = match path::split(&from.path) {
         Ok((_, name)) if to.is_dir() => to.join(OsStr::from_bytes(name)),
-        // The root has no name: what it holds goes into the directory.
+        // The root has no name: what it holds goes into the directory, which a link may lead to.
+        _ if to.is_dir() => to.canonicalize().with_context(|| text::path(to))?,
         _ => to.to_owned(),
     };
     if output::is_same(&from.image, &host) {

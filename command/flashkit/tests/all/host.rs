@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
 use nix::mount::{MsFlags, mount};
@@ -64,6 +65,18 @@ fn mount_points_of_any_name_are_found() {
         run(&["sync"], point);
         run(&["umount"], point);
     }
+}
+
+#[test]
+fn a_tree_goes_into_the_directory_that_a_link_leads_to() {
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    fs::write(here.path("f"), "x").unwrap();
+    here.said(0, &["cp", "f", "x.img:/"]);
+    fs::create_dir(here.path("dir")).unwrap();
+    symlink("dir", here.path("link")).unwrap();
+    here.said(0, &["cp", "-r", "x.img:/", "link"]);
+    assert_eq!(fs::read(here.path("dir/f")).unwrap(), b"x");
 }
 
 /// Else who looks for the trace does not hear that the volume was not unmounted.
