@@ -57,6 +57,8 @@ pub struct CopyOptions {
     pub privileged_xattrs: bool,
     /// Files of the host that are neither copied nor replaced: the image itself.
     pub apart: [Option<FileId>; 2],
+    /// In: ends the copy once it says so, with an error of the host. What is not whole goes.
+    pub stop: Option<fn() -> bool>,
 }
 
 impl CopyOptions {
@@ -79,6 +81,7 @@ impl Default for CopyOptions {
             devices: false,
             privileged_xattrs: false,
             apart: [None; 2],
+            stop: None,
         }
     }
 }
@@ -328,7 +331,16 @@ impl CopyIn<'_> {
         Ok(())
     }
 
+    /// Whether to go on.
+    fn check(&self, host: &Path) -> Result<(), TreeError> {
+        match self.options.stop.is_some_and(|stop| stop()) {
+            true => Err(io::Error::from(io::ErrorKind::Interrupted)).at(host),
+            false => Ok(()),
+        }
+    }
+
     fn entry(&mut self, host: &Path, dir: Ino, name: &[u8]) -> Result<(), TreeError> {
+        self.check(host)?;
         let meta = fs::symlink_metadata(host).at(host)?;
         if self.options.is_apart(&meta) {
             self.done.skipped.push((host.to_owned(), ITSELF));
@@ -518,6 +530,7 @@ impl CopyIn<'_> {
             offset += n as u64;
             self.done.bytes += n as u64;
             (self.progress)(self.done.bytes);
+            self.check(host)?;
         }
         if offset < len {
             let set = SetAttr {

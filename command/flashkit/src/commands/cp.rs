@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 use flashkit_vfs::path::{self, Last};
@@ -15,7 +16,8 @@ use flashkit_vfs::{Error, FileKind, FileSystem};
 
 use super::cat;
 use crate::Outcome;
-use crate::failure::{FAILED, Usage, complain};
+use crate::failure::{self, FAILED, Usage, complain};
+use crate::interrupt::Interrupt;
 use crate::output::{self, Output, file_id};
 use crate::place::{self, InImage, Place};
 use crate::progress::Progress;
@@ -107,6 +109,13 @@ impl Out {
     }
 }
 
+/// Ctrl-C and SIGTERM, while something goes into an image.
+static STOP: OnceLock<Interrupt> = OnceLock::new();
+
+fn is_stopped() -> bool {
+    STOP.get().is_some_and(Interrupt::is_here)
+}
+
 pub fn run(args: &Args) -> Outcome {
     args.encryption.take()?;
     let copied = match (Place::parse(&args.from), Place::parse(&args.to)) {
@@ -114,7 +123,13 @@ pub fn run(args: &Args) -> Outcome {
             let why = "owners, permissions and devices always go into an image: no option for that";
             return Err(Usage(why.into()).into());
         }
-        (Place::Host(from), Place::Image(to)) => inwards(args, &from, &to)?,
+        (Place::Host(from), Place::Image(to)) => match inwards(args, &from, &to) {
+            Err(error) if is_stopped() => {
+                let status = failure::report(&error);
+                return Ok(STOP.get().map_or(status, |stop| stop.or(status)));
+            }
+            copied => copied?,
+        },
         (Place::Image(from), Place::Host(to)) => outwards(args, &from, &to)?,
         _ => {
             let why = "one of the two places must be IMAGE:/path, the other of the host";
@@ -156,6 +171,8 @@ fn inwards(args: &Args, from: &Path, to: &InImage) -> anyhow::Result<Copied> {
     }
     let apart = file_id(&to.image);
     let bytes = host_tree(from, apart).map_err(tree_error)?.bytes;
+    let interrupt = Interrupt::noted()?;
+    STOP.get_or_init(|| interrupt);
     let mut volume = volume::open(&to.image, Access::ReadWrite, args.ram)?;
     let copied = copy_into(volume.fs(), from, to, apart, bytes);
     // What has been copied stays, whatever came then.
@@ -234,6 +251,7 @@ fn copy_into(
     let mut bar = Progress::new("copying", bytes);
     let options = CopyOptions {
         apart: [apart, None],
+        stop: Some(is_stopped),
         ..CopyOptions::default()
     };
     let copied = copy_in(fs, from, &path, options, &mut |done| bar.at(done));

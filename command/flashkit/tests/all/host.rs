@@ -4,14 +4,51 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::common::{Place, can_mount, skipped, umount};
+
+/// Else a part of a file stands under its name, with the time of the whole.
+#[test]
+fn of_a_copy_that_is_interrupted_no_part_of_a_file_stays_in_the_image() {
+    let here = Place::new();
+    let bytes: Vec<u8> = (0..25u32 << 20).flat_map(u32::to_le_bytes).collect();
+    fs::write(here.path("large"), bytes).unwrap();
+    fs::write(here.path("small"), "old").unwrap();
+    here.said(0, &["mkfs", "x.img"]);
+    let stored = || fs::metadata(here.path("x.img")).unwrap().blocks();
+    for (signal, held) in [(Signal::SIGINT, ""), (Signal::SIGTERM, "old")] {
+        if !held.is_empty() {
+            here.said(0, &["cp", "small", "x.img:/large"]);
+        }
+        let before = stored();
+        let mut child = here
+            .command(&["cp", "large", "x.img:/"])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let start = Instant::now();
+        while stored() < before + (8 << 11) {
+            assert!(start.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(128 + signal as i32), "too fast?");
+        let names = here.said(0, &["ls", "x.img"]);
+        assert_eq!(names, if held.is_empty() { "" } else { "large\n" });
+        if !held.is_empty() {
+            assert_eq!(here.said(0, &["cat", "x.img:/large"]), held);
+        }
+        assert!(here.said(0, &["fsck", "x.img"]).contains("x.img: clean"));
+    }
+}
 
 /// Who looks at the first line alone gets no error for what ended in good order.
 #[test]
