@@ -822,16 +822,20 @@ impl Filesystem for Bridge {
                     return Ok(());
                 }
             }
-            fs.readdir(dir, offset.saturating_sub(POSITION_ENTRIES), &mut |entry| {
+            let mut any = false;
+            let listed = fs.readdir(dir, offset.saturating_sub(POSITION_ENTRIES), &mut |entry| {
                 let next = entry.cookie + POSITION_ENTRIES;
                 let name = OsStr::from_bytes(&entry.name);
-                !reply.add(
-                    self.inos.kernels(entry.ino),
-                    next,
-                    convert::kind(entry.kind),
-                    name,
-                )
-            })?;
+                let kind = convert::kind(entry.kind);
+                let is_full = reply.add(self.inos.kernels(entry.ino), next, kind, name);
+                any |= !is_full;
+                !is_full
+            });
+            // What could be read is listed. Who asks for what is behind is told of the rest.
+            match listed {
+                Err(Error::Damaged(_)) if any => {}
+                listed => listed?,
+            }
             self.accessed(inner, dir);
             Ok(())
         });

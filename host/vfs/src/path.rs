@@ -285,12 +285,19 @@ pub fn create_or_truncate(
 
 /// All entries of a directory, in its order.
 pub fn list(fs: &mut dyn FileSystem, dir: Ino) -> Result<Vec<DirEntry>> {
+    let (entries, listed) = list_readable(fs, dir);
+    listed.map(|()| entries)
+}
+
+/// The entries of a directory that can be read, in its order, and what is wrong if there are
+/// others.
+pub fn list_readable(fs: &mut dyn FileSystem, dir: Ino) -> (Vec<DirEntry>, Result<()>) {
     let mut entries = Vec::new();
-    fs.readdir(dir, 0, &mut |entry| {
+    let listed = fs.readdir(dir, 0, &mut |entry| {
         entries.push(entry);
         true
-    })?;
-    Ok(entries)
+    });
+    (entries, listed)
 }
 
 /// What is wrong where a directory is met a second time.

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use flashkit_vfs::path::{self, Last};
-use flashkit_vfs::{Attr, FileKind, FileSystem, device};
+use flashkit_vfs::{Attr, Error, FileKind, FileSystem, device};
 
 use crate::Outcome;
+use crate::failure::{FAILED, complain};
 use crate::place::{self, InImage};
 use crate::text;
 use crate::values;
@@ -17,7 +18,8 @@ use crate::volume::{self, Access, KeyOption};
 /// List a directory inside an image.
 ///
 /// On a terminal, characters that move its cursor or hide, and bytes that are not UTF-8, are shown
-/// as escapes like \n, \x1b or \u{202e}. A file or a pipe gets the names as they are.
+/// as escapes like \n, \x1b or \u{202e}. A file or a pipe gets the names as they are. What is damaged
+/// is named, the rest is listed, and the status is 1.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  flashkit ls -l flash.img:/etc")]
 pub struct Args {
@@ -44,23 +46,38 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     args.encryption.take()?;
     let place = InImage::parse(&args.place);
     let mut volume = volume::open(&place.image, Access::ReadOnly, args.ram)?;
-    list(volume.fs(), &place, args, out).with_context(|| place.shown())?;
-    Ok(ExitCode::SUCCESS)
+    let is_whole = list(volume.fs(), &place, args, out).with_context(|| place.shown())?;
+    Ok(match is_whole {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(FAILED),
+    })
 }
 
+/// Says what cannot be listed, behind what has been.
+fn tell(place: &InImage, at: &[u8], why: &Error, out: &mut dyn Write) -> std::io::Result<()> {
+    out.flush()?;
+    let place = InImage {
+        path: at.to_vec(),
+        image: place.image.clone(),
+    };
+    complain(&format!("{}: {why}", place.shown()));
+    Ok(())
+}
+
+/// Whether all of it could be listed.
 fn list(
     fs: &mut dyn FileSystem,
     place: &InImage,
     args: &Args,
     out: &mut dyn Write,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let top = path::follow(fs, &place.path, Last::Keep)?.found()?;
     if top.kind != FileKind::Dir {
-        return entry(fs, &place.path, &top, args, out);
+        return entry(fs, &place.path, &top, args, out).map(|()| true);
     }
     // Directories still to list; the next one last.
     let mut pending = vec![(place.path.clone(), top)];
-    let mut first = true;
+    let (mut first, mut is_whole) = (true, true);
     while let Some((at, dir)) = pending.pop() {
         if args.recursive {
             let gap = if first { "" } else { "\n" };
@@ -69,27 +86,40 @@ fn list(
             writeln!(out, ":")?;
         }
         first = false;
-        let mut entries = path::list(fs, dir.ino)?;
+        let (mut entries, listed) = path::list_readable(fs, dir.ino);
+        if let Err(error) = listed {
+            tell(place, &at, &error, out)?;
+            is_whole = false;
+        }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let mut below = Vec::new();
         for found in entries {
-            let attr = match args.long {
-                true => fs.lookup(dir.ino, &found.name)?,
-                false => Attr {
+            let slash: &[u8] = if at.ends_with(b"/") { b"" } else { b"/" };
+            let full = [&at, slash, &found.name].concat();
+            let looked = match args.long {
+                true => fs.lookup(dir.ino, &found.name),
+                false => Ok(Attr {
                     ino: found.ino,
                     kind: found.kind,
                     ..dir
-                },
+                }),
+            };
+            let attr = match looked {
+                Ok(attr) => attr,
+                Err(error) => {
+                    tell(place, &full, &error, out)?;
+                    is_whole = false;
+                    continue;
+                }
             };
             entry(fs, &found.name, &attr, args, out)?;
             if args.recursive && found.kind == FileKind::Dir {
-                let slash: &[u8] = if at.ends_with(b"/") { b"" } else { b"/" };
-                below.push(([&at, slash, &found.name].concat(), attr));
+                below.push((full, attr));
             }
         }
         pending.extend(below.into_iter().rev());
     }
-    Ok(())
+    Ok(is_whole)
 }
 
 fn entry(

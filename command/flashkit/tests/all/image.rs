@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Place, complaint};
+use crate::common::{Place, can_mount, complaint, umount};
 use flashkit_flashlight::{Config, FIRST_FILE, FlashLight, New, Node, ROOT_DIR, ram_needed};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Access, Rot, SimNand, preset};
@@ -441,4 +441,62 @@ fn a_pipe_is_no_image_and_not_waited_for() {
     }
     let out = here.run(&["soak", "--hours", "nan"]);
     assert_eq!(out.status.code(), Some(2));
+}
+
+/// One page of a file's inode must not take the rest of its directory out of reach.
+#[test]
+fn what_is_beside_a_damaged_inode_is_listed_and_copied() {
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    fs::create_dir(here.path("dir")).unwrap();
+    for name in ["a", "b", "c", "d", "e"] {
+        fs::write(here.path("dir").join(name), name).unwrap();
+    }
+    here.said(0, &["cp", "-r", "dir", "x.img:/"]);
+    let records = here.said(0, &["dump", "--json", "x.img"]);
+    let mut records = records
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lost = records.find(|record| record["name"] == "c" && record["live"] == true);
+    let lost = PageAddr(lost.unwrap()["page"].as_u64().unwrap() as u32);
+    let mut chip = SimNand::open(here.path("x.img"), Access::ReadWrite).unwrap();
+    assert!(chip.rot(lost, Rot::Lost).unwrap());
+    drop(chip);
+    for args in [&["ls", "x.img:/dir"][..], &["ls", "-lR", "x.img"]] {
+        let out = here.run(args);
+        let why = complaint(&out, 1);
+        assert!(why.starts_with("x.img:/dir: damaged"), "{why}");
+        let said = String::from_utf8(out.stdout).unwrap();
+        let last = said.lines().filter_map(|line| line.split(' ').next_back());
+        let files: String = last.filter(|word| word.len() == 1).collect();
+        assert_eq!(files, "abde", "{said}");
+    }
+    let why = complaint(&here.run(&["cp", "-r", "x.img:/", "out"]), 1);
+    assert!(why.starts_with("out/dir: damaged"), "{why}");
+    for (name, there) in [
+        ("a", true),
+        ("b", true),
+        ("c", false),
+        ("d", true),
+        ("e", true),
+    ] {
+        let copied = fs::read(here.path("out/dir").join(name)).ok();
+        assert_eq!(copied, there.then(|| name.into()), "{name}");
+    }
+    if !can_mount() {
+        return;
+    }
+    let mounted = here.mount(&["-o", "ro", "x.img", "flash"]);
+    let listed = fs::read_dir(here.path("flash/dir")).unwrap();
+    let (found, failed): (Vec<_>, Vec<_>) = listed.partition(Result::is_ok);
+    let names = found.into_iter().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    umount(&here.path("flash"));
+    let mut mounted = mounted;
+    let told = mounted.complaints();
+    mounted.end_with(1);
+    assert_eq!(names, ["a", "b", "d", "e"]);
+    assert_eq!(failed.len(), 1, "that there was more is told");
+    assert_eq!(told.lines().count(), 1, "{told}");
 }

@@ -146,7 +146,11 @@ impl CopyOut<'_> {
                 mode &= fs::symlink_metadata(host).at(host)?.mode();
             }
         }
-        for entry in path::list(self.fs, attr.ino).at(host)? {
+        let (entries, listed) = path::list_readable(self.fs, attr.ino);
+        if let Err(error) = listed {
+            self.done.damaged.push((host.to_owned(), error));
+        }
+        for entry in entries {
             // The names come from a medium: none may lead out of the directory.
             let name = host_path(&entry.name);
             if entry.name.contains(&0) || name.file_name() != Some(name.as_os_str()) {

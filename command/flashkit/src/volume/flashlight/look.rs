@@ -157,7 +157,7 @@ fn names_of(fs: &mut Fs, checked: &Checked) -> Names {
         };
         note(dir, &path);
         // What cannot be listed is a finding already.
-        for entry in path::list(fs, dir).unwrap_or_default() {
+        for entry in path::list_readable(fs, dir).0 {
             let below = [&path[..], b"/", &entry.name].concat();
             note(entry.ino, &below);
             if entry.kind == FileKind::Dir {
