@@ -17,8 +17,16 @@ use nix::sys::stat::{major, minor};
 use crate::mountpoint::{self, At};
 use crate::state::Inner;
 
-/// Types of the mounts that can be asked, as the mount table shows them.
-const TYPES: [&str; 2] = ["fuse.flashlight", "fuse.nanofs"];
+/// Types of the mounts that can be asked, as the mount table shows them: of file systems, and of
+/// disks, which clean in pauses alone.
+const TYPES: [&str; 6] = [
+    "fuse.flashlight",
+    "fuse.nanofs",
+    "fuse.page",
+    "fuse.remap",
+    "fuse.jftl",
+    "fuse.logdisk",
+];
 /// Page moves between two looks at what has been won.
 const SLICE_PAGES: u32 = 16;
 

@@ -89,7 +89,7 @@ fn tell(image: &Path, dir: &Path, size: u64, out: &mut dyn Write) -> io::Result<
     let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     writeln!(
         out,
-        "{} is {}, {}; Ctrl-C or `umount {}` ends it",
+        "{} is {}, {}; Ctrl-C or `flashkit umount {}` ends it",
         text::path(image),
         text::path(&dir.join("disk")),
         text::bytes(size),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 
 use crate::common::{Place, can_mount};
@@ -51,6 +52,25 @@ fn an_unmount_returns_when_all_is_durable_and_the_server_has_ended() {
     mounted.child.wait().unwrap();
     assert_eq!(help(&["flash"]), (Some(0), String::new()));
     assert!(!here.is_mounted("flash"));
+}
+
+/// Else nobody knows when the image of a disk is closed, and may be copied.
+#[test]
+fn a_disk_is_synced_and_unmounted_as_a_file_system_is() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let args = ["attach", "--ftl", "page", "--chip", "micron-20m", "x", "d"];
+    let mut attached = here.start(&args, "ends it");
+    let disk = fs::OpenOptions::new().write(true).open(here.path("d/disk"));
+    disk.unwrap().write_all_at(&[7; 4096], 8192).unwrap();
+    here.said(0, &["sync", "d"]);
+    let why = here.complaint(1, &["gc", "d"]);
+    assert_eq!(why, "d: Operation not supported");
+    here.said(0, &["umount", "d"]);
+    assert!(attached.child.try_wait().unwrap().is_some());
+    assert!(attached.end().contains("session: 2 sectors written"));
 }
 
 /// A container has a copy of the mount: the image stays in use. Whoever unmounts is told which
