@@ -63,7 +63,7 @@ pub use log::Log;
 pub use options::{AccessTimes, MountFlag, MountOptions};
 #[doc(hidden)]
 pub use played::{Played, PlayedOut};
-pub use session::{check, mount};
+pub use session::{check, ending_signals, mount};
 pub use sync::{Waiting, ask as ask_for_sync, unmount};
 
 /// What ended a mount.

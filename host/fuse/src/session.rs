@@ -42,7 +42,7 @@ pub(crate) enum Event {
 }
 
 /// Mounts `fs` at `point`, calls `ready` once it can be used, and serves it until it is unmounted
-/// from outside or SIGINT, SIGTERM or SIGHUP arrives. In all cases the mount point is free again
+/// from outside or one of [`ending_signals`] arrives. In all cases the mount point is free again
 /// and [`flashkit_vfs::FileSystem::unmount`] has been called, once, when this returns.
 ///
 /// A mount that is busy when the signal comes is detached at once; its users get 2 seconds,
@@ -88,6 +88,18 @@ pub(crate) fn prepared(mut fs: Box<Served>, options: &MountOptions) -> Gathered 
     }
 }
 
+/// The signals that end what serves until it is told to stop: SIGINT, SIGTERM, and SIGHUP unless
+/// this process was started with that ignored, as `nohup` does.
+pub fn ending_signals() -> Vec<i32> {
+    let status = std::fs::read("/proc/self/status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let is_ignored = ignored.is_some_and(|mask| mask >> (SIGHUP - 1) & 1 == 1);
+    let hangup = (!is_ignored).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup).collect()
+}
+
 /// Checks that something can be mounted at `point`, without mounting.
 ///
 /// # Errors
@@ -118,7 +130,7 @@ impl Running {
     ) -> Result<Running, MountError> {
         let point = mountpoint::check(point)?;
         // Before mounting: a signal from now on is an orderly end.
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(MountError::Os)?;
+        let mut signals = Signals::new(ending_signals()).map_err(MountError::Os)?;
         let handle = signals.handle();
         let bridge = Bridge::new(shared.clone(), root, options);
         let mut session = Session::new(bridge, &point, &options.to_config())

@@ -12,7 +12,6 @@ use anyhow::Context;
 use flashkit_flashmon::mtd::{self, Mtd};
 use flashkit_flashmon::{Counts, Erases, Event, Flashmon, Process};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Outcome;
 use crate::output::check_fresh;
@@ -62,7 +61,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in flashkit_fuse::ending_signals() {
         signal_hook::flag::register(signal, stop.clone()).context("signals")?;
     }
     let mut monitor = Flashmon::start()?;

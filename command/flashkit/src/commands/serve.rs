@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use flashkit_nbd::{Export, Shared};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Outcome;
 use crate::disk;
@@ -94,7 +93,7 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
     let size = opened.disk.size();
     let disk = Shared::new(opened.disk);
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in flashkit_fuse::ending_signals() {
         signal_hook::flag::register(signal, stop.clone()).context("signals")?;
     }
     writeln!(

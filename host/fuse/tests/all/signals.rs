@@ -47,7 +47,12 @@ struct Mounting {
 
 impl Mounting {
     fn start(point: &Path) -> Option<Mounting> {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Mounting::start_by(Command::new(std::env::current_exe().unwrap()), point)
+    }
+
+    /// By a command that this program is an argument of, or is.
+    fn start_by(mut command: Command, point: &Path) -> Option<Mounting> {
+        let mut child = command
             .args([
                 "--exact",
                 "signals::child",
@@ -103,7 +108,8 @@ fn is_mounted(point: &Path) -> bool {
 
 #[test]
 fn each_signal_ends_a_mount_cleanly() {
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+    let signals = flashkit_fuse::ending_signals().into_iter();
+    for signal in signals.map(|number| Signal::try_from(number).unwrap()) {
         let dir = tempfile::tempdir().unwrap();
         let Some(mounting) = Mounting::start(dir.path()) else {
             return;
@@ -214,4 +220,23 @@ fn what_was_mounted_there_since_stays() {
         "ended by Signal(15), Ok(()), busy true, unmounts 1, file system true"
     );
     drop(held);
+}
+
+/// Else who leaves a mount behind with `nohup` loses it as the terminal goes.
+#[test]
+fn a_hangup_ends_no_mount_that_was_started_to_outlive_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new("nohup");
+    command.arg(std::env::current_exe().unwrap());
+    let Some(mounting) = Mounting::start_by(command, dir.path()) else {
+        return;
+    };
+    mounting.signal(Signal::SIGHUP);
+    std::thread::sleep(Duration::from_millis(300));
+    let written = fs::write(dir.path().join("f"), "data");
+    let was_mounted = is_mounted(dir.path());
+    mounting.signal(Signal::SIGTERM);
+    assert!(mounting.end().starts_with("ended by Signal(15), Ok(())"));
+    written.unwrap();
+    assert!(was_mounted);
 }
