@@ -18,8 +18,8 @@ use crate::volume::{self, Access, KeyOption};
 /// List a directory inside an image.
 ///
 /// On a terminal, characters that move its cursor or hide, and bytes that are not UTF-8, are shown
-/// as escapes like \n, \x1b or \u{202e}. A file or a pipe gets the names as they are. What is damaged
-/// is named, the rest is listed, and the status is 1.
+/// as escapes like \n, \x1b or \u{202e}. A file or a pipe gets the names as they are. What is
+/// damaged is named, the rest is listed, and the status is 1.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  flashkit ls -l flash.img:/etc")]
 pub struct Args {
