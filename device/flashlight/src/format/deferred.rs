@@ -116,8 +116,10 @@ impl<'a> Group<'a> {
             && { follow }.all(|(a, b)| a.hash <= b.hash)
     }
 
-    /// Makes the directory's page show these changes; `false` when they do not fit.
+    /// Makes the directory's page show these changes; `false` when they do not fit. What the page
+    /// notes as freed goes: where there was room for the changes, it had gone.
     pub fn apply(&self, dir: &mut DirMut<'_>) -> bool {
+        dir.drop_notes();
         let mut last = None;
         for rec in self.records() {
             if last != Some(rec.hash) && !self.apply_hash(dir, rec.hash) {
@@ -152,6 +154,13 @@ impl<'a> Group<'a> {
         );
         dir.set_nlink(dir.nlink().saturating_add_signed(after.1 - before.1));
         true
+    }
+}
+
+impl DirMut<'_> {
+    /// Forgets the notes of freed objects.
+    pub fn drop_notes(&mut self) {
+        self.records_truncate(self.record_search(NO_HASH, HASH_SHIFT));
     }
 }
 
@@ -352,6 +361,24 @@ mod tests {
         let mut view = DirMut::on(&mut full[..]);
         assert!(view.room() < 7 * dirrec::SIZE);
         assert!(!Group::first(&bytes).unwrap().apply(&mut view));
+    }
+
+    /// A page full of notes: they had gone where the changes were made. A recovery sees these too,
+    /// and does not count what they hide.
+    #[test]
+    fn changes_fit_where_the_page_notes_what_was_freed() {
+        let many = (0..20).map(|i| rec(2 * i, RecState::New, i));
+        let notes = (0..22).map(|i| rec(NO_HASH, RecState::Freed, i));
+        let mut full = page(20, &many.chain(notes).collect::<Vec<_>>());
+        let shown = page(
+            7,
+            &[1, 3, 5, 7, 9, 11, 13].map(|h| rec(h, RecState::Update, 70)),
+        );
+        let bytes = group(&shown, &[1, 3, 5, 7, 9, 11, 13], false);
+        let mut view = DirMut::on(&mut full[..]);
+        assert!(view.room() < 7 * dirrec::SIZE);
+        assert!(Group::first(&bytes).unwrap().apply(&mut view));
+        assert_eq!((view.size(), view.records()), (20, 27));
     }
 
     /// More records than a group takes, and a time before 1970, are written in a page.

@@ -241,11 +241,7 @@ impl DirMut<'_> {
     }
 
     pub(crate) fn strip_notes(&mut self) {
-        let mut n = self.records();
-        while n > 0 && DirRec::decode(self.record(n - 1)).state == RecState::Freed {
-            n -= 1;
-        }
-        self.records_truncate(n);
+        self.drop_notes();
         self.set_flags(self.flags() & !FLAG_EXCHANGED);
         self.set_moved(0, 0);
         self.set_replaced(None);

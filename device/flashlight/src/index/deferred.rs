@@ -451,8 +451,9 @@ mod tests {
     use super::*;
     use crate::format::dirrec::{RecState, Target};
     use crate::format::inode::MODE_DIR;
-    use crate::{Config, FlashLight, New, ROOT_DIR, ram_needed};
-    use flashkit_sim::{SimNand, preset};
+    use crate::{Config, FlashLight, New, ROOT_DIR, ram_needed, ram_useful};
+    use flashkit_nand::Geometry;
+    use flashkit_sim::{ChipSpec, SimNand, preset};
 
     /// A list made to deceive, of directories that do not exist or that have no room for it, is
     /// forgotten when there is need of its room; the volume goes on.
@@ -495,5 +496,49 @@ mod tests {
         for i in 0..250 {
             assert!(fs.lookup(ROOT_DIR, &name(i)).is_ok());
         }
+    }
+
+    /// The page of a directory is full, of notes of removed files among others. There is room for
+    /// what has changed since where these have gone: the directory is found.
+    #[test]
+    fn a_directory_with_changes_is_found_though_its_page_was_full_of_notes() {
+        let chip = preset("slc-256m").unwrap();
+        let geo = Geometry::new(1024, 64, 16, 256).unwrap();
+        let new = New::default();
+        let mut tight = 0;
+        for files in 80..115 {
+            let chip = SimNand::new(ChipSpec::new(geo, chip.timing));
+            let ram = std::vec![0; ram_useful(&geo)].leak();
+            let chip = FlashLight::format(chip, ram, 7, &new).unwrap();
+            let ram = std::vec![0; ram.len()].leak();
+            let mut fs = FlashLight::mount(chip, ram, Config::default()).unwrap();
+            let mut mkdir = |name: &[u8]| fs.mkdir(ROOT_DIR, name, &new).unwrap();
+            let nodes = [b"a", b"b", b"c"].map(|name| mkdir(name));
+            let [dir, one, other] = nodes.map(|node| match node {
+                crate::Node::Dir(dir) => dir,
+                crate::Node::File(_) => panic!("a directory"),
+            });
+            let name = |n: u8| [b'a' + n % 26, b'a' + n / 26];
+            let create = |fs: &mut FlashLight<'_, SimNand>, dir, n| {
+                let file = fs.create(dir, &name(n), &new).unwrap();
+                fs.fsync(file).unwrap();
+            };
+            (0..files).for_each(|n| create(&mut fs, dir, n));
+            for n in 0..files / 3 {
+                fs.unlink(dir, &name(n), &|_| false, new.now).unwrap();
+            }
+            fs.fsync(nodes[0]).unwrap();
+            (files..files + 23).for_each(|n| create(&mut fs, dir, n));
+            // It leaves its slot.
+            create(&mut fs, one, 0);
+            create(&mut fs, other, 0);
+            let (mut page, at) = ([0; 1024], fs.index_mut().map_get(dir).unwrap());
+            fs.nand_mut().read(at, 0, &mut page, &mut []).unwrap();
+            let room = DirView::on(&page[..]).room();
+            tight += u32::from(fs.store().deferred(dir).is_some_and(|it| it.len() > room));
+            let found = fs.lookup(ROOT_DIR, b"a").map(|attr| attr.size);
+            assert_eq!(found, Ok(u64::from(files - files / 3 + 23)), "{files}");
+        }
+        assert!(tight > 0);
     }
 }
