@@ -53,35 +53,39 @@ use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Names and extents on flash, and the few of them that are cached.
+///
+/// The fields are in this order for small code: what is used most is within reach of a short
+/// instruction, from here and, of the store, from there.
+#[repr(C)]
 pub(crate) struct Index<'r, N: Nand> {
-    pub store: Store<'r, N>,
-    pub map: DirMap<'r>,
-    pub dirs: Dirs<'r>,
-    pub files: Files<'r>,
     pub scratch: Scratch<'r>,
+    pub files: Files<'r>,
+    pub store: Store<'r, N>,
+    pub dirs: Dirs<'r>,
+    pub map: DirMap<'r>,
     pub known_dirs: KnownDirs<'r>,
-    pub lending: Lending,
     /// Copies of the DirInodes of the root and of the index directory, as they were at the
     /// unmount.
     pub dir_copies: [PageAddr; 2],
     pub next_ino: u32,
+    /// Files in the index directory that have no name any more.
+    pub orphans: u32,
+    /// The damage for which a change was lost last, and whether a sync has told of it.
+    pub lost_change: Option<(PageAddr, Damaged, bool)>,
+    pub lending: Lending,
+    /// How many files write in turn, each in a block of its own, times [`placement::INTERLEAVED`].
+    pub interleaved: u16,
     /// The list of deferred changes is another than that of the last checkpoint.
     pub deferred_since: bool,
     /// There was no room for all of those of the checkpoint.
     pub deferred_left_out: bool,
-    /// Files in the index directory that have no name any more.
-    pub orphans: u32,
     /// The index directory, which is in no slot, has room for what an operation adds.
     pub index_has_room: bool,
     /// Whether the last file written was small.
     pub small_files: bool,
-    /// How many files write in turn, each in a block of its own, times [`placement::INTERLEAVED`].
-    pub interleaved: u16,
     pub read_only: bool,
     /// The mount found that the volume had not been unmounted.
     pub recovered: bool,
-    /// The damage for which a change was lost last, and whether a sync has told of it.
-    pub lost_change: Option<(PageAddr, Damaged, bool)>,
 }
 
 impl<'r, N: Nand> Index<'r, N> {

@@ -40,46 +40,47 @@ use flashkit_bytes::copy_erasing;
 use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr};
 
 /// See the module's text.
+#[repr(C)]
 pub(crate) struct Store<'r, N: Nand> {
-    pub nand: Latch<'r, N>,
-    pub geo: Geometry,
-    /// What tags data pages carry, if there is room for any.
-    pub tags: Option<Form>,
+    pub scratch_holds: ScratchHolds,
     pub volume: u32,
     /// Number of the next metadata page.
     pub seq: u64,
-    pub table: Table<'r>,
-    pub dirty: DirtyList<'r>,
-    pub map_page: SharedPage<'r>,
-    pub validity: Validity<'r>,
-    pub remnants: Remnants<'r>,
-    pub heads: WriteHeads,
-    pub log: AllocLog,
-    pub tally: Tally,
-    /// Where the search for a free block goes on.
-    pub cursor: u32,
+    pub geo: Geometry,
     /// Free blocks taken or reserved for one purpose
     /// ([`Volume::account`](crate::cleaning::Volume::account)).
     pub drawn: u32,
+    /// Where the search for a free block goes on.
+    pub cursor: u32,
+    pub map_page: SharedPage<'r>,
+    pub dirty: DirtyList<'r>,
+    pub tally: Tally,
+    pub table: Table<'r>,
+    pub remnants: Remnants<'r>,
     /// In a recovery, a free block that is taken when there is no other; all ones: none.
     pub spared: u32,
-    pub newer: Newer,
-    pub wear: Wear,
-    pub counts: Counts<'r>,
     /// The page where scrubbing goes on.
     pub scrub_at: u32,
+    pub heads: WriteHeads,
+    pub log: AllocLog,
+    pub newer: Newer,
+    pub counts: Counts<'r>,
     pub since: SinceCheckpoint,
-    /// At the end of a recovery: blocks of updates that are still being looked through.
-    pub updates_to_replay: UpdateBlocks,
     pub recovery: Option<Recovery<'r>>,
     pub written: Written,
-    /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).
-    pub discarded: bool,
+    pub validity: Validity<'r>,
+    pub wear: Wear,
+    /// At the end of a recovery: blocks of updates that are still being looked through.
+    pub updates_to_replay: UpdateBlocks,
     pub failing: Failing,
     pub unmovable: Unmovable,
     /// Blocks of the checkpoint that the next one makes free.
     pub retiring: BlockList<RETIRING>,
-    pub scratch_holds: ScratchHolds,
+    /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).
+    pub discarded: bool,
+    /// What tags data pages carry, if there is room for any.
+    pub tags: Option<Form>,
+    pub nand: Latch<'r, N>,
 }
 
 /// What a store has of the caller's bytes.
