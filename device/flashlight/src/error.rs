@@ -5,9 +5,10 @@ use flashkit_nand::PageAddr;
 /// What is damaged. It is also its name: `&*damaged` is a `&str`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
+#[repr(u32)]
 pub enum Damaged {
     /// A file's data.
-    Data,
+    Data = 19,
     /// The inode of a file.
     File,
     /// The inode of a file that an entry of a directory leads to; the number reported with it is
@@ -164,7 +165,7 @@ impl<E> Error<E> {
     }
 }
 
-/// What went wrong, as it is handed on inside. A byte: it is returned in a register, where an
+/// What went wrong, as it is handed on inside. A word: it is returned in a register, where an
 /// [`Error`] would go through memory at each step. What there is to say besides, a page or the
 /// driver's error, waits in the latch of the chip, which makes an [`Error`] of both
 /// ([`crate::space::latch::Latch::error`]).
@@ -190,7 +191,7 @@ pub(crate) enum Fault {
     RamTooSmall,
 }
 
-const _: () = assert!(size_of::<Fault>() == 1);
+const _: () = assert!(size_of::<Fault>() == 4);
 
 impl Fault {
     /// Whether the medium is damaged where this was met; what is elsewhere is not concerned.
