@@ -3,6 +3,8 @@
 use flashkit_nand::PageAddr;
 
 /// What is damaged. It is also its name: `&*damaged` is a `&str`.
+// As wide as a register, and numbered so that the other faults have room below, and that all went
+// well is zero: see `Fault`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u32)]
@@ -166,9 +168,9 @@ impl<E> Error<E> {
 }
 
 /// What went wrong, as it is handed on inside. A word: it is returned in a register, where an
-/// [`Error`] would go through memory at each step. What there is to say besides, a page or the
-/// driver's error, waits in the latch of the chip, which makes an [`Error`] of both
-/// ([`crate::space::latch::Latch::error`]).
+/// [`Error`] would go through memory at each step, and needs no widening to be compared, as a byte
+/// does. What there is to say besides, a page or the driver's error, waits in the latch of the
+/// chip, which makes an [`Error`] of both ([`crate::space::latch::Latch::error`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Driver,
@@ -191,7 +193,7 @@ pub(crate) enum Fault {
     RamTooSmall,
 }
 
-const _: () = assert!(size_of::<Fault>() == 4);
+const _: () = assert!(size_of::<Result<(), Fault>>() == 4);
 
 impl Fault {
     /// Whether the medium is damaged where this was met; what is elsewhere is not concerned.
@@ -220,6 +222,29 @@ impl Fault {
             Fault::Version => Error::Version(detail as u8),
             Fault::Geometry => Error::Geometry,
             Fault::RamTooSmall => Error::RamTooSmall(detail as usize),
+        }
+    }
+}
+
+/// A `bool` where a [`Fault`] may come instead. As wide as that: both are returned in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Bool {
+    False,
+    True,
+}
+
+impl Bool {
+    pub fn is_true(self) -> bool {
+        self == Bool::True
+    }
+}
+
+impl From<bool> for Bool {
+    fn from(value: bool) -> Self {
+        match value {
+            true => Bool::True,
+            false => Bool::False,
         }
     }
 }

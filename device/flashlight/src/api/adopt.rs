@@ -6,7 +6,7 @@
 //! device has: a tool of the host does that, and hands them to [`FlashLight::adopt`].
 
 use crate::FlashLight;
-use crate::error::{Damaged, Error, Fault, sound};
+use crate::error::{Bool, Damaged, Error, Fault, sound};
 use crate::format::dirrec::Target;
 use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
@@ -155,7 +155,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Gives a directory a name there that its parent has no entry for, or that has no parent.
     pub(crate) fn adopt_dir(&mut self, ino: u32) -> Result<(), Fault> {
-        if ino <= INDEX_DIR || !self.is_stranded(ino)? {
+        if ino <= INDEX_DIR || !self.is_stranded(ino)?.is_true() {
             return Ok(());
         }
         let lost = self.lost_found()?;
@@ -173,18 +173,19 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether a directory is known to be in no other.
-    fn is_stranded(&mut self, ino: u32) -> Result<bool, Fault> {
+    fn is_stranded(&mut self, ino: u32) -> Result<Bool, Fault> {
         let index = self.index_mut();
         let i = index.load_dir(ino)?;
         let view = index.dirs[i].dir();
         let (parent, hash) = view.own_place(index.store.volume);
         match sound(index.map_get(parent)) {
             Ok(Some(page)) if page.is_some() => {
-                Ok(!index.has_entry(parent, hash, Target::Dir, ino)?)
+                let there = index.has_entry(parent, hash, Target::Dir, ino)?.is_true();
+                Ok((!there).into())
             }
             // What cannot be read may lead to it.
-            Ok(None) => Ok(false),
-            Ok(_) | Err(Fault::NotFound) => Ok(true),
+            Ok(None) => Ok(Bool::False),
+            Ok(_) | Err(Fault::NotFound) => Ok(Bool::True),
             Err(e) => Err(e),
         }
     }

@@ -55,6 +55,7 @@ impl<N: Nand> Volume<'_, N> {
         if self
             .index_mut()
             .has_entry(dir, hash, Target::Indirect, file.ino)?
+            .is_true()
         {
             // Directory and hash would not tell the two names apart.
             return Err(Fault::TooManyLinks);

@@ -2,7 +2,7 @@
 //! inode came from and what it replaced; both directories follow in RAM.
 
 use crate::FlashLight;
-use crate::error::{Error, Fault};
+use crate::error::{Bool, Error, Fault};
 use crate::format::dirrec::Target;
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::header::Kind;
@@ -148,11 +148,13 @@ impl<N: Nand> Index<'_, N> {
         name: &[u8],
         in_use: &dyn Fn(u32) -> bool,
     ) -> Result<(Option<u32>, bool), Fault> {
-        if self.keeps_names(file)? {
+        if self.keeps_names(file)?.is_true() {
             return Ok((None, false));
         }
         let kept = Some(file.ino).filter(|&ino| in_use(ino));
-        let detached = self.detach_target(file, dir, name, kept.is_some())?;
+        let detached = self
+            .detach_target(file, dir, name, kept.is_some())?
+            .is_true();
         Ok((kept, detached && kept.is_none()))
     }
 
@@ -182,7 +184,9 @@ impl<N: Nand> Index<'_, N> {
         let hash = name_hash(self.store.volume, to);
         if source.rec.target == Target::Indirect
             && (to_dir, hash) != (from_dir, source.rec.hash)
-            && self.has_entry(to_dir, hash, Target::Indirect, source.rec.ptr)?
+            && self
+                .has_entry(to_dir, hash, Target::Indirect, source.rec.ptr)?
+                .is_true()
         {
             return Err(Fault::TooManyLinks);
         }
@@ -192,14 +196,14 @@ impl<N: Nand> Index<'_, N> {
     /// Before one name of a file is replaced: whether others stay. Nothing of such a file may be
     /// written between the rename's page and the file's loss of the name, so room for that is made
     /// here.
-    fn keeps_names(&mut self, file: FileRef) -> Result<bool, Fault> {
+    fn keeps_names(&mut self, file: FileRef) -> Result<Bool, Fault> {
         let place = self.peek_file(file)?;
         if self.file_at(place).nlink() <= 1 {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         let i = self.load_file(file)?;
         self.file_room(i, self.names_growth(i, 0))?;
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Before a file is replaced that stays in use, or that is in the index directory: makes
@@ -210,13 +214,13 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         name: &[u8],
         keep: bool,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         let place = self.peek_file(file)?;
         if self.file_at(place).flags() & FLAG_INDIRECT != 0 {
-            return Ok(true);
+            return Ok(Bool::True);
         }
         if !keep {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         let i = self.load_file(file)?;
         self.flush_file(i)?;
@@ -228,7 +232,7 @@ impl<N: Nand> Index<'_, N> {
             .and_then(|at| self.dir_add(INDEX_DIR, hash, Target::File, at.0))
             .and_then(|()| self.dir_remove(dir, &rec, Removal::Recorded))
             .and_then(|()| self.dir_add(dir, rec.hash, Target::Indirect, file.ino));
-        self.not_in_part(moved).map(|()| true)
+        self.not_in_part(moved).map(|()| Bool::True)
     }
 
     /// Writes a cached file's page as that of a file found by its number.

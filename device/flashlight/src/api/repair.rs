@@ -16,7 +16,7 @@
 use crate::FlashLight;
 use crate::api::walk::Area;
 use crate::cleaning::Volume;
-use crate::error::{Error, Fault, sound};
+use crate::error::{Bool, Error, Fault, sound};
 use crate::format::area::Head;
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
@@ -248,7 +248,7 @@ impl<N: Nand> Index<'_, N> {
     /// Adds an entry, if it is not there and nothing else has the name.
     fn relink(&mut self, dir: u32, name: &[u8], target: Target, ptr: u32) -> Result<(), Fault> {
         let hash = name_hash(self.store.volume, name);
-        if self.has_entry(dir, hash, target, ptr)? {
+        if self.has_entry(dir, hash, target, ptr)?.is_true() {
             return Ok(());
         }
         self.dir_reserve(dir)?;
@@ -311,7 +311,7 @@ impl<N: Nand> Index<'_, N> {
                 break;
             }
             for (dir, hash) in batch[..n].iter().copied() {
-                if self.has_entry(dir, hash, Target::Indirect, ino)? {
+                if self.has_entry(dir, hash, Target::Indirect, ino)?.is_true() {
                     let mut view = self.files[i].file_mut();
                     let flags = view.flags();
                     view.set_flags(flags & !FLAG_ORPHAN);
@@ -346,7 +346,9 @@ impl<N: Nand> Index<'_, N> {
                 };
                 let linked = self.relink(dir, &name[..len], Target::Indirect, file.ino);
                 self.or_left(linked)?;
-                let there = self.has_entry(dir, hash, Target::Indirect, file.ino)?;
+                let there = self
+                    .has_entry(dir, hash, Target::Indirect, file.ino)?
+                    .is_true();
                 lost += usize::from(!there);
             }
             names += n;
@@ -379,8 +381,8 @@ impl<N: Nand> Index<'_, N> {
                 Ok(file.map_or(Verdict::Goes, |_| Verdict::Stays))
             }
             Target::Indirect => match self.indirect_name(dir, rec) {
-                Ok(true) => Ok(Verdict::Stays),
-                Ok(false) | Err(Fault::NotFound) => Ok(Verdict::Goes),
+                Ok(Bool::True) => Ok(Verdict::Stays),
+                Ok(Bool::False) | Err(Fault::NotFound) => Ok(Verdict::Goes),
                 Err(e) if e.is_damage() => Ok(Verdict::Stays),
                 Err(e) => Err(e),
             },
@@ -403,7 +405,9 @@ impl<N: Nand> Index<'_, N> {
             return Ok(Verdict::Stays);
         }
         // It is elsewhere, if that is known there.
-        let elsewhere = self.has_entry(place.0, place.1, Target::Dir, rec.ptr)?;
+        let elsewhere = self
+            .has_entry(place.0, place.1, Target::Dir, rec.ptr)?
+            .is_true();
         Ok(if elsewhere {
             Verdict::Goes
         } else {

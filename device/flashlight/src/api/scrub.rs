@@ -83,7 +83,9 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn scrub(&mut self, pages: u32) -> Result<Scrub, Error<N::Error>> {
         self.told(|fs| {
             let mut out = Scrub::default();
-            if fs.index_mut().writable().is_ok() && fs.volume.reading(Volume::refresh_in_room)? {
+            if fs.index_mut().writable().is_ok()
+                && fs.volume.reading(Volume::refresh_in_room)?.is_true()
+            {
                 out.refreshed = 1;
                 return Ok(out);
             }

@@ -213,7 +213,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// `pages` pages cost at most, where pages that are only looked at and maps count as well, and
     /// the checkpoint that makes the blocks free. Returns whether more could be won by going on.
     pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
-        self.told(|fs| fs.volume.gc(pages))
+        self.told(|fs| Ok(fs.volume.gc(pages)?.is_true()))
     }
 
     /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of

@@ -2,7 +2,7 @@
 
 use crate::FlashLight;
 use crate::cleaning::Volume;
-use crate::error::{Damaged, Error, Fault, sound};
+use crate::error::{Bool, Damaged, Error, Fault, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
@@ -263,7 +263,7 @@ impl<N: Nand> Index<'_, N> {
         for p in 0..self.dirs[i].dir().pointers() {
             let (key, at) = self.dirs[i].dir().pointer(p);
             if self.dirs[i].dir().levels() == 1 {
-                whole &= self.walk_hash_map((key, at), ino, visitor)?;
+                whole &= self.walk_hash_map((key, at), ino, visitor)?.is_true();
                 continue;
             }
             visitor.page(Page {
@@ -283,7 +283,7 @@ impl<N: Nand> Index<'_, N> {
                     break;
                 }
                 let map = index.pointer(r);
-                whole &= self.walk_hash_map(map, ino, visitor)?;
+                whole &= self.walk_hash_map(map, ino, visitor)?.is_true();
                 r += 1;
             }
         }
@@ -296,7 +296,7 @@ impl<N: Nand> Index<'_, N> {
         pointer: (u32, PageAddr),
         ino: u32,
         visitor: &mut Limited<'_>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         let page = pointer.1;
         visitor.page(Page {
             page,
@@ -304,7 +304,9 @@ impl<N: Nand> Index<'_, N> {
             ino,
         });
         let found = self.load_map_page(Kind::HashMap, pointer, ino);
-        Ok(report(found, self.store.nand.damaged_at(), page, ino, visitor)?.is_some())
+        Ok(Bool::from(
+            report(found, self.store.nand.damaged_at(), page, ino, visitor)?.is_some(),
+        ))
     }
 
     /// `whole`: whether all hash maps can be read.
@@ -345,7 +347,7 @@ impl<N: Nand> Index<'_, N> {
         } else if ino > INDEX_DIR {
             // What is damaged on the way is reported where it belongs.
             let named = sound(self.has_entry(parent, hash, Target::Dir, ino))?;
-            if named == Some(false) {
+            if named == Some(Bool::False) {
                 visitor.problem(page, ino, "no entry leads to the directory");
             }
         }
@@ -386,7 +388,9 @@ impl<N: Nand> Index<'_, N> {
                     Err(Fault::NotFound) => {
                         visitor.problem(page, ino, "an entry leads to no file");
                     }
-                    Ok(false) => visitor.problem(page, ino, "an entry is of no name of its file"),
+                    Ok(Bool::False) => {
+                        visitor.problem(page, ino, "an entry is of no name of its file");
+                    }
                     // What is damaged on the way is reported where it belongs.
                     found => {
                         sound(found)?;
@@ -404,10 +408,10 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Whether the file that an entry holds the number of has that name.
-    pub(crate) fn indirect_name(&mut self, dir: u32, rec: &DirRec) -> Result<bool, Fault> {
+    pub(crate) fn indirect_name(&mut self, dir: u32, rec: &DirRec) -> Result<Bool, Fault> {
         let place = self.peek_file(FileRef::by_number(self.store.volume, rec.ptr))?;
         let named = self.named(place, dir, Which::Hash(rec.hash))?;
-        Ok(named.is_some())
+        Ok(named.is_some().into())
     }
 
     /// Compares what a cached file says of its names with itself and the directories.
@@ -475,7 +479,7 @@ impl<N: Nand> Index<'_, N> {
             let n = self.names_from(i, names, &mut batch)?;
             for (dir, hash) in batch[..n].iter().copied() {
                 let found = self.has_entry(dir, hash, Target::Indirect, ino);
-                if sound(found)? == Some(false) {
+                if sound(found)? == Some(Bool::False) {
                     visitor.problem(at, ino, "a name of the file is in no directory");
                 }
             }

@@ -46,6 +46,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if !fs
                 .volume
                 .reading(|volume| volume.index_mut().load_attributes(node))?
+                .is_true()
             {
                 return Err(Fault::NoAttribute);
             }
@@ -67,6 +68,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if fs
                 .volume
                 .reading(|volume| volume.index_mut().load_attributes(node))?
+                .is_true()
             {
                 for (_, name, _) in Attributes::on(&fs.index().scratch).iter() {
                     each(name);
@@ -107,7 +109,7 @@ impl<N: Nand> FlashLight<'_, N> {
             fs.volume.make_room()?;
             fs.index().need_page()?;
             let (slot, owner, old) = fs.index_mut().attributes_of(node)?;
-            let there = fs.index_mut().load_attributes_at(old, owner.ino)?;
+            let there = fs.index_mut().load_attributes_at(old, owner.ino)?.is_true();
             let found = there
                 .then(|| Attributes::on(&fs.index().scratch).find(name))
                 .flatten();
@@ -160,7 +162,7 @@ impl<N: Nand> FlashLight<'_, N> {
             fs.index_mut().writable()?;
             fs.volume.make_room()?;
             let (slot, owner, old) = fs.index_mut().attributes_of(node)?;
-            if !fs.index_mut().load_attributes_at(old, owner.ino)? {
+            if !fs.index_mut().load_attributes_at(old, owner.ino)?.is_true() {
                 return Err(Fault::NoAttribute);
             }
             let all = Attributes::on(&fs.index().scratch);

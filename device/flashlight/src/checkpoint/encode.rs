@@ -247,7 +247,7 @@ impl<N: Nand> Durable<'_, N> {
             if ours {
                 // A root block may have been marked bad since.
                 let bad = block <= self.anchor.last_root
-                    && self.index.store.nand.is_bad(BlockAddr(block))?;
+                    && self.index.store.nand.is_bad(BlockAddr(block))?.is_true();
                 let state = if bad {
                     BlockState::Bad
                 } else {

@@ -3,7 +3,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::Head;
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{CheckpointView, root_name};
@@ -16,65 +16,72 @@ use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 impl<N: Nand> Durable<'_, N> {
     /// Makes sure that the leaf can be programmed; `false` when it cannot.
-    pub(crate) fn begin_leaf(&mut self, switch: bool) -> Result<bool, Fault> {
+    pub(crate) fn begin_leaf(&mut self, switch: bool) -> Result<Bool, Fault> {
         let leaf = self.anchor.leaf;
-        let mut done = self.index.store.prepare(leaf.block, switch)?;
+        let mut done = self.index.store.prepare(leaf.block, switch)?.is_true();
         if self.index.store.heads.unseen.take(OF_LEAF) && !switch {
-            done &= self.index.store.goes_on(leaf)?;
+            done &= self.index.store.goes_on(leaf)?.is_true();
         }
-        Ok(done)
+        Ok(done.into())
     }
 
     /// Programs the checkpoint page in the scratch page; `false` when the block fails.
-    pub(crate) fn program_leaf(&mut self, len: usize, switch: bool) -> Result<bool, Fault> {
+    pub(crate) fn program_leaf(&mut self, len: usize, switch: bool) -> Result<Bool, Fault> {
         let Head { block, next } = self.anchor.leaf;
         self.anchor.leaf.next += 1;
         self.index.store.written.checkpoint += 1;
         let at = self.index.store.geo.page(BlockAddr(block), next);
         let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
         let (page, kind) = (&mut page[..len], Kind::Checkpoint);
-        let done = (self.index.store).program_at(at, page, kind, PageAddr::NONE)?;
+        let done = (self.index.store)
+            .program_at(at, page, kind, PageAddr::NONE)?
+            .is_true();
         if !done && switch {
             // Nothing leads to it: a mount is to know at once that this leaf is none.
             self.index.store.mark_bad(block)?;
         } else if !done {
             self.index.store.note_failing(block);
         }
-        Ok(done)
+        Ok(done.into())
     }
 
     /// Writes what points to a new leaf, when its pages are `done`; `false` when a block failed,
     /// and another leaf is to be tried.
-    pub(crate) fn end_leaf(&mut self, done: bool, switch: bool) -> Result<bool, Fault> {
+    pub(crate) fn end_leaf(&mut self, done: bool, switch: bool) -> Result<Bool, Fault> {
         let block = self.anchor.leaf.block;
-        let done = done && (!switch || self.anchor_leaf()?);
+        let done = done && (!switch || self.anchor_leaf()?.is_true());
         if !done {
             // Given up, for good once another is anchored.
             self.anchor.push_chain(block);
             self.anchor.leaf = Head::NONE;
         }
-        Ok(done)
+        Ok(done.into())
     }
 
     /// Points the second level, and if that is new the root, to the leaf just begun. What they
     /// pointed to before is dead then. `false` when the second-level block fails.
-    fn anchor_leaf(&mut self) -> Result<bool, Fault> {
+    fn anchor_leaf(&mut self) -> Result<Bool, Fault> {
         let second = self.anchor.second;
-        if !self.index.store.prepare(second, self.anchor.new_second)? {
+        if !self
+            .index
+            .store
+            .prepare(second, self.anchor.new_second)?
+            .is_true()
+        {
             self.anchor.second_next = ANCHOR_PAGES;
-            return Ok(false);
+            return Ok(Bool::False);
         }
         let pair = match self.anchor.new_second {
             true => 0,
             false => self.anchor.second_next - 2,
         };
-        if !self.write_second(pair)? {
-            return Ok(false);
+        if !self.write_second(pair)?.is_true() {
+            return Ok(Bool::False);
         }
         if self.anchor.new_second {
-            if !self.write_root()? {
+            if !self.write_root()?.is_true() {
                 self.anchor.second_next = ANCHOR_PAGES;
-                return Ok(false);
+                return Ok(Bool::False);
             }
             self.index
                 .store
@@ -85,11 +92,11 @@ impl<N: Nand> Durable<'_, N> {
         for i in 0..core::mem::take(&mut self.anchor.chained) {
             self.index.store.retire_at_checkpoint(self.anchor.chain[i]);
         }
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Writes two pages of the second-level block that lead to the leaf. `false` when it fails.
-    fn write_second(&mut self, pair: u32) -> Result<bool, Fault> {
+    fn write_second(&mut self, pair: u32) -> Result<Bool, Fault> {
         let second = self.anchor.second;
         let mut page = [0u8; HEADER + 4];
         put_u32(&mut page, HEADER, self.anchor.leaf.block);
@@ -100,20 +107,21 @@ impl<N: Nand> Durable<'_, N> {
                 .index
                 .store
                 .program_at(at, &mut page, Kind::Second, PageAddr::NONE)?
+                .is_true()
             {
                 self.index.store.note_failing(second);
                 self.anchor.second_next = ANCHOR_PAGES;
-                return Ok(false);
+                return Ok(Bool::False);
             }
         }
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Writes the root page that was claimed in both root blocks: first where the page is not that
     /// counts, so that it counts until this one cannot fail any more. If the other is to be erased
     /// then, what this one leads to is written once more before: that shows that it is complete. A
     /// block that fails is replaced. `false` when there is nothing that counts.
-    fn write_root(&mut self) -> Result<bool, Fault> {
+    fn write_root(&mut self) -> Result<Bool, Fault> {
         let geo = self.index.store.geo;
         let mut page = [0u8; HEADER + 32];
         let fields = [
@@ -136,36 +144,36 @@ impl<N: Nand> Durable<'_, N> {
         } else {
             1 - first
         };
-        if !self.write_root_page(begin, &mut page)? {
+        if !self.write_root_page(begin, &mut page)?.is_true() {
             if !is_last {
                 self.replace_root(begin)?;
             }
-            return Ok(false);
+            return Ok(Bool::False);
         }
         let other = 1 - begin;
-        if !is_last && self.anchor.stale[other] && !self.write_second(2)? {
-            return Ok(false);
+        if !is_last && self.anchor.stale[other] && !self.write_second(2)?.is_true() {
+            return Ok(Bool::False);
         }
         self.anchor.counts = root_name(self.anchor.round.into(), self.anchor.root_next - 1);
         self.anchor.first = begin;
-        if !is_last && !self.write_root_page(other, &mut page)? {
+        if !is_last && !self.write_root_page(other, &mut page)?.is_true() {
             self.replace_root(other)?;
             let new = 1 - self.anchor.first;
-            if !self.anchor.has_one_root() && !self.write_root_page(new, &mut page)? {
+            if !self.anchor.has_one_root() && !self.write_root_page(new, &mut page)?.is_true() {
                 self.replace_root(new)?;
                 self.anchor.root_alone = true;
             }
         }
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Writes the page in one root block; `false` when that fails.
-    fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<bool, Fault> {
+    fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<Bool, Fault> {
         let block = BlockAddr(self.anchor.roots[side]);
         self.index.store.written.checkpoint += 1;
         self.anchor.root_tried = true;
         if self.anchor.stale[side] && self.index.store.nand.erase(block)? == OpStatus::Failed {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.anchor.stale[side] = false;
         self.anchor.rounds[side] = self.anchor.round.into();
@@ -203,7 +211,7 @@ impl<N: Nand> Durable<'_, N> {
     /// A root block may have been marked bad since the checkpoint.
     pub(crate) fn find_bad_roots(&mut self) -> Result<(), Fault> {
         for block in 0..=self.anchor.last_root {
-            if self.index.store.nand.is_bad(BlockAddr(block))?
+            if self.index.store.nand.is_bad(BlockAddr(block))?.is_true()
                 && self.index.store.state(block) != BlockState::Bad
             {
                 self.index.store.set_state(block, BlockState::Bad);
@@ -222,7 +230,7 @@ impl<N: Nand> Durable<'_, N> {
         }
         let at = self.index.store.geo.page(BlockAddr(block), 0);
         let status = self.index.store.nand.read(at, 0, &mut [0], &mut [])?;
-        if !status.is_readable() && !self.index.store.erase(block)? {
+        if !status.is_readable() && !self.index.store.erase(block)?.is_true() {
             self.anchor.next_leaves[1] = u32::MAX;
         }
         Ok(())

@@ -36,7 +36,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{CONFIRMED, REPEATED, TOLD, UNMOUNTED};
@@ -135,7 +135,7 @@ impl<N: Nand> Durable<'_, N> {
                 self.index.store.table_write_back_for_checkpoint()?;
             }
             self.index.store.release_own();
-            let switch = self.plan_leaf(pages_left)?;
+            let switch = self.plan_leaf(pages_left)?.is_true();
             self.index.retire_bitmap_blocks();
             let (mut first, mut second) = ([0; SNAPSHOT_PAGES], [0; SNAPSHOT_PAGES]);
             let pages = self.index.write_snapshot(&mut first)?;
@@ -144,21 +144,21 @@ impl<N: Nand> Durable<'_, N> {
             let first = &first[..pages];
             let second = copied.map_or(first, |pages| &second[..pages]);
             self.index.store.reserve_bitmap()?;
-            let mut done = self.begin_leaf(switch)?;
+            let mut done = self.begin_leaf(switch)?.is_true();
             let both = [(0, first), (REPEATED, second)];
             let count = 1 + usize::from(last || twice);
             for (flag, snapshot) in &both[..count] {
                 if done {
                     let len = self.encode(flags | flag, 0, snapshot);
-                    done = self.program_leaf(len, switch)?;
+                    done = self.program_leaf(len, switch)?.is_true();
                 }
             }
-            done = self.end_leaf(done, switch)?;
+            done = self.end_leaf(done, switch)?.is_true();
             if done && last {
                 // Behind what leads to it: that may not fail any more when the unmount counts.
                 let len = self.encode(flags | REPEATED | CONFIRMED, 0, second);
-                let confirmed = self.program_leaf(len, false)?;
-                done = self.end_leaf(confirmed, false)?;
+                let confirmed = self.program_leaf(len, false)?.is_true();
+                done = self.end_leaf(confirmed, false)?.is_true();
             }
             if done {
                 return Ok(());
@@ -176,15 +176,15 @@ impl<N: Nand> Durable<'_, N> {
     pub(crate) fn unless_roots_are_full(
         &mut self,
         result: Result<(), Fault>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         match result {
             Err(Fault::ReadOnly)
                 if self.anchor.has_one_root() && !self.index.store.nand.is_stopped() =>
             {
                 self.index.read_only = true;
-                Ok(false)
+                Ok(Bool::False)
             }
-            r => r.map(|()| true),
+            r => r.map(|()| Bool::True),
         }
     }
 
@@ -200,16 +200,16 @@ impl<N: Nand> Durable<'_, N> {
         self.index.store.forget_vain_changes()?;
         self.erase_unreadable_copy(from)?;
         for _ in 0..TRIES {
-            let switch = self.plan_leaf(1)?;
+            let switch = self.plan_leaf(1)?.is_true();
             let told = if from.told { TOLD } else { 0 };
-            let mut done = self.begin_leaf(switch)?;
+            let mut done = self.begin_leaf(switch)?.is_true();
             let len = self.encode(told, from.since, &from.snapshot[..from.snapshot_len]);
             // What it claims is used behind the second only: a mount that finds nothing there knows
             // that nothing of it was used.
             for _ in 0..2 {
-                done = done && self.program_leaf(len, switch)?;
+                done = done && self.program_leaf(len, switch)?.is_true();
             }
-            if self.end_leaf(done, switch)? {
+            if self.end_leaf(done, switch)?.is_true() {
                 return Ok(());
             }
         }
@@ -222,7 +222,7 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in
     /// use: then the pages that will point to it are claimed.
-    fn plan_leaf(&mut self, pages: u32) -> Result<bool, Fault> {
+    fn plan_leaf(&mut self, pages: u32) -> Result<Bool, Fault> {
         let named = !self.anchor.next_leaves.contains(&u32::MAX);
         let leaf = self.anchor.leaf;
         // One without a page was planned for a checkpoint that came to nothing: it has not been
@@ -235,7 +235,7 @@ impl<N: Nand> Durable<'_, N> {
             && leaf.next + pages <= self.index.store.ppb()
             && (named || self.index.store.unreserved() < 4)
         {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         if !planned {
             let [mut block, next] = self.anchor.next_leaves;
@@ -274,7 +274,7 @@ impl<N: Nand> Durable<'_, N> {
             // Behind the root page as well.
             self.anchor.second_next += 2;
         }
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Takes another second-level block, and claims the root page that will lead there.
@@ -347,8 +347,8 @@ impl<N: Nand> Index<'_, N> {
             let page = self.scratch.overwrite(&mut self.store.scratch_holds);
             match cached {
                 Some(i) => page.copy_from_slice(self.dirs[i].buf),
-                None if self.store.read_dir(at, at, page)? => {}
-                None if self.store.read_dir(before, at, page)? => {}
+                None if self.store.read_dir(at, at, page)?.is_true() => {}
+                None if self.store.read_dir(before, at, page)?.is_true() => {}
                 None => continue,
             }
             let view = DirView::on(&*page);
@@ -369,7 +369,7 @@ impl<N: Nand> Index<'_, N> {
             let block = self.take_system(LEAF)?;
             let at = self.store.geo.page(BlockAddr(block), 0);
             let newest = self.store.seq;
-            if self.read_checkpoint(at, newest)?.is_none() || self.store.erase(block)? {
+            if self.read_checkpoint(at, newest)?.is_none() || self.store.erase(block)?.is_true() {
                 return Ok(block);
             }
         }

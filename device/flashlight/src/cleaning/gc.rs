@@ -9,7 +9,7 @@ use crate::checkpoint::Durable;
 use crate::cleaning::Volume;
 use crate::cleaning::job::{CleanJob, LOOK, MOVE, Why};
 use crate::config::{Cleaner, Config};
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::blockstate::BlockState;
 use crate::index::Index;
 use crate::space::limits::{
@@ -90,7 +90,7 @@ impl<N: Nand> Volume<'_, N> {
     /// long as a change may wait.
     pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Fault> {
         for _ in 0..ROUNDS {
-            if self.store().available() > free || !self.reclaim()? {
+            if self.store().available() > free || !self.reclaim()?.is_true() {
                 break;
             }
         }
@@ -98,12 +98,12 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
-    pub(crate) fn reclaim(&mut self) -> Result<bool, Fault> {
+    pub(crate) fn reclaim(&mut self) -> Result<Bool, Fault> {
         let (mut tries, mut futile) = (64, FUTILE);
         let cursor = self.store().cursor;
         self.store_mut().unmovable.begin(cursor);
         while self.store().tally.dead < CHECKPOINT_WORTH && tries > 0 && futile > 0 {
-            if self.index_mut().is_due()? {
+            if self.index_mut().is_due()?.is_true() {
                 self.checkpoint(false)?;
             }
             let Some(block) = self.index_mut().victim() else {
@@ -125,7 +125,7 @@ impl<N: Nand> Volume<'_, N> {
                 break;
             }
             let moved = self.store().written.moved();
-            if self.clean_block(block, floor)? || self.store().written.moved() != moved {
+            if self.clean_block(block, floor)?.is_true() || self.store().written.moved() != moved {
                 tries -= 1;
             } else {
                 futile -= 1;
@@ -138,35 +138,35 @@ impl<N: Nand> Volume<'_, N> {
         let table = &self.store().table;
         let kept = table.blocks_for_recovery() - table.least_for_recovery();
         if self.store().tally.dead == 0 && kept == 0 && !self.index().is_worth_a_checkpoint() {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.checkpoint(false)?;
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Cleans in idle time: at most what the moves of `pages` pages cost.
     /// Whether more could be won.
-    pub(crate) fn gc(&mut self, pages: u32) -> Result<bool, Fault> {
+    pub(crate) fn gc(&mut self, pages: u32) -> Result<Bool, Fault> {
         if !self.index().is_writable() {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.store_mut().nand.only_reads = false;
-        if self.refresh()? {
-            return Ok(true);
+        if self.refresh()?.is_true() {
+            return Ok(Bool::True);
         }
         if !self.store().log.session {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         let mut left = (LOOK + MOVE).saturating_mul(pages);
         self.store_mut().unmovable.oldest = self.store().cursor;
         while left > 0 {
-            if self.index_mut().is_due()? {
+            if self.index_mut().is_due()?.is_true() {
                 self.checkpoint(false)?;
             }
             let Some(mut job) = self.job.take().or_else(|| self.index_mut().idle_job()) else {
                 break;
             };
-            if !self.job_step(&mut job, left.min(IDLE_STEP))? {
+            if !self.job_step(&mut job, left.min(IDLE_STEP))?.is_true() {
                 self.job = Some(job);
             }
             left = left.saturating_sub(job.cost.max(LOOK));
@@ -175,7 +175,7 @@ impl<N: Nand> Volume<'_, N> {
         if self.store().tally.dead >= CHECKPOINT_WORTH {
             self.checkpoint(false)?;
         }
-        Ok(left == 0)
+        Ok(Bool::from(left == 0))
     }
 }
 

@@ -14,7 +14,7 @@
 
 use crate::cleaning::Volume;
 use crate::cleaning::gc::CHECKPOINT_WORTH;
-use crate::error::{Fault, sound};
+use crate::error::{Bool, Fault, sound};
 use crate::format::area::{COLD, WEAR};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
@@ -93,7 +93,7 @@ impl<N: Nand> Volume<'_, N> {
             return Ok(());
         };
         let most = STEP + 2 * STEP * short / (low - urgent);
-        let ended = self.job_step(&mut job, credit.min(most))?;
+        let ended = self.job_step(&mut job, credit.min(most))?.is_true();
         self.credit -= job.cost.min(i32::MAX as u32) as i32;
         if ended {
             self.credit = self.credit.min(0);
@@ -135,25 +135,25 @@ impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid in a block elsewhere, all of it, but for pages that damage keeps there:
     /// then the block is not won, and the result is `false`. So it is when free blocks run down to
     /// the `floor` before; what has been moved by then stays moved.
-    pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Fault> {
+    pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<Bool, Fault> {
         let mut job = self.index_mut().begin_job(block, Why::Space);
         while self.store().available() > floor {
             let at_once = match self.store().available() {
                 0..=FLOOR => LOOK + MOVE,
                 _ => AT_ONCE,
             };
-            if self.job_step(&mut job, at_once)? {
+            if self.job_step(&mut job, at_once)?.is_true() {
                 break;
             }
-            if self.index_mut().is_due()? {
+            if self.index_mut().is_due()?.is_true() {
                 self.checkpoint(false)?;
             }
         }
-        Ok(self.store_mut().valid_pages(block) == 0)
+        Ok(Bool::from(self.store_mut().valid_pages(block) == 0))
     }
 
     /// Goes on with a block at a cost of about `limit` reads; whether it has come to its end.
-    pub(crate) fn job_step(&mut self, job: &mut CleanJob, limit: u32) -> Result<bool, Fault> {
+    pub(crate) fn job_step(&mut self, job: &mut CleanJob, limit: u32) -> Result<Bool, Fault> {
         let before = self.store().written.cleaning();
         if job.why == Why::Wear {
             self.store_mut().heads.mover = WEAR;
@@ -168,7 +168,7 @@ impl<N: Nand> Volume<'_, N> {
             Why::Wear => written.levelled_pages += written.set_apart(before),
             Why::Rot => written.refreshed_pages += written.set_apart(before),
         }
-        if job.why == Why::Rot && !matches!(result, Ok(false)) {
+        if job.why == Why::Rot && !matches!(result, Ok(Bool::False)) {
             // The moves have read it too.
             self.store_mut().nand.refresh.remove(job.block);
         }

@@ -6,7 +6,7 @@
 //! place, the record masks that.
 
 use crate::cleaning::job::{AGAIN, CleanJob, LOOK, MAP, MOVE, Why};
-use crate::error::{Damaged, Fault, sound};
+use crate::error::{Bool, Damaged, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent, INDEX_END};
@@ -101,7 +101,7 @@ const NO_COPIES: [Copied; COPIES] = [Copied {
 impl<N: Nand> Index<'_, N> {
     /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the
     /// maps that named them up to date; whether the block has come to its end.
-    pub(crate) fn move_some(&mut self, job: &mut CleanJob, limit: u32) -> Result<bool, Fault> {
+    pub(crate) fn move_some(&mut self, job: &mut CleanJob, limit: u32) -> Result<Bool, Fault> {
         let block = job.block;
         let is_data = matches!(self.store.state(block), BlockState::Data(_));
         let all = is_data && self.store.valid_pages(block) == job.end - job.next;
@@ -138,18 +138,18 @@ impl<N: Nand> Index<'_, N> {
         }
         if self.store.valid_pages(block) == 0 {
             self.store.close(block);
-            return Ok(true);
+            return Ok(Bool::True);
         }
         if job.next < job.end {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         if is_data && self.store.has_tags() && job.again > 0 {
             (job.next, job.again) = (0, job.again - 1);
-            return Ok(false);
+            return Ok(Bool::False);
         }
         // Pages that cannot be read, or that nobody owns.
         self.store.unmovable.add(block, job.rank);
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Whether it does not pay to go on with a block that a page stays in: what is moved out of it
@@ -166,7 +166,8 @@ impl<N: Nand> Index<'_, N> {
     /// unless what replaced it was lost to damage, so what leads to it is asked all the same.
     fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Fault> {
         let Some(header) = self.read_scratch(at)? else {
-            if sound(self.move_map(at))? == Some(true) || self.move_table_page(at)? {
+            if sound(self.move_map(at))? == Some(Bool::True) || self.move_table_page(at)?.is_true()
+            {
                 return Ok(Moved::Gone);
             }
             // An invalid page may be one that was never complete.
@@ -190,13 +191,13 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes the page of the block table that has a copy at a place anew;
     /// whether there is such a page.
-    fn move_table_page(&mut self, at: PageAddr) -> Result<bool, Fault> {
+    fn move_table_page(&mut self, at: PageAddr) -> Result<Bool, Fault> {
         let table = self.store.table.paged.as_ref();
         let Some(number) = table.and_then(|p| p.page_at(at)) else {
-            return Ok(false);
+            return Ok(Bool::False);
         };
         self.store.write_table_page(number)?;
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// What a move has come to that ended so. The file may have more extents than it takes.
@@ -490,13 +491,16 @@ impl<N: Nand> Index<'_, N> {
             if let Some(e) = page.extent_of(index) {
                 if e.page == at.0 && logged.is_some() && !masks {
                     self.mask(i, index, at, MayProgram);
-                } else if e.page != at.0 && !e.masks && self.map_names(i, pointer, index, at)? {
+                } else if e.page != at.0
+                    && !e.masks
+                    && self.map_names(i, pointer, index, at)?.is_true()
+                {
                     self.drain_at(i, index)?;
                 }
                 return Ok(());
             }
         }
-        if logged.is_some() && !masks && self.map_names(i, pointer, index, at)? {
+        if logged.is_some() && !masks && self.map_names(i, pointer, index, at)?.is_true() {
             self.mask(i, index, at, MayProgram);
         }
         Ok(())
@@ -509,10 +513,12 @@ impl<N: Nand> Index<'_, N> {
         pointer: (u32, PageAddr),
         index: u32,
         at: PageAddr,
-    ) -> Result<bool, Fault> {
-        let named = self.load_extent_map_at(i, pointer)?;
+    ) -> Result<Bool, Fault> {
+        let named = self.load_extent_map_at(i, pointer)?.is_true();
         let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
-        Ok(named && page.extent_of(index).is_some_and(|e| e.page == at.0))
+        Ok(Bool::from(
+            named && page.extent_of(index).is_some_and(|e| e.page == at.0),
+        ))
     }
 
     /// The file and index that a data page was written for, by its tag. If `whole` of it is asked
@@ -716,7 +722,7 @@ mod tests {
             if index.store.state(block) == BlockState::Data(16) {
                 index.store.heads.mover = COLD;
                 let mut job = index.begin_job(block, Why::Space);
-                assert_eq!(index.move_some(&mut job, u32::MAX), Ok(true));
+                assert_eq!(index.move_some(&mut job, u32::MAX), Ok(Bool::True));
                 moved += 16 - index.store.valid_pages(block);
                 // It is read anew for the next one.
                 fs.sync().unwrap();

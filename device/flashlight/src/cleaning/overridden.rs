@@ -4,7 +4,7 @@
 //! change that is done for all files.
 
 use crate::cleaning::Volume;
-use crate::error::{Fault, sound};
+use crate::error::{Bool, Fault, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::extent::INDEX_END;
 use crate::format::header::Kind;
@@ -33,7 +33,7 @@ impl<N: Nand> Volume<'_, N> {
         }
         for block in 0..self.store().table.blocks() {
             let holds = matches!(self.store_mut().state(block), BlockState::Meta(1..));
-            if holds && self.free_overridden_by(block)? {
+            if holds && self.free_overridden_by(block)?.is_true() {
                 return Ok(());
             }
         }
@@ -42,7 +42,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// The same of the files whose inodes are in a block, until a change fits; whether it does.
-    fn free_overridden_by(&mut self, block: u32) -> Result<bool, Fault> {
+    fn free_overridden_by(&mut self, block: u32) -> Result<Bool, Fault> {
         for index in 0..self.store().programmed(block) {
             let at = self.store().geo.page(BlockAddr(block), index);
             if self.index().listed_valid(at) == Some(false) {
@@ -69,10 +69,10 @@ impl<N: Nand> Volume<'_, N> {
                 Err(e) => return Err(e),
             }
             if self.index().need_page().is_ok() {
-                return Ok(true);
+                return Ok(Bool::True);
             }
         }
-        Ok(false)
+        Ok(Bool::False)
     }
 
     /// The same of a cached file.
@@ -81,7 +81,7 @@ impl<N: Nand> Volume<'_, N> {
             let view = self.index().files[i].file();
             if view.levels() == 0
                 || view.record_search(INDEX_END, 0) == 0
-                || !self.has_room_for_step()?
+                || !self.has_room_for_step()?.is_true()
             {
                 break;
             }
@@ -99,14 +99,14 @@ impl<N: Nand> Volume<'_, N> {
         }
         if self.index().files[i].waits {
             // With damage nothing comes of another try.
-            self.index_mut().files[i].waits = sound(self.drain_all(i))? == Some(false);
+            self.index_mut().files[i].waits = sound(self.drain_all(i))? == Some(Bool::False);
         }
         Ok(())
     }
 
     /// Moves all that waits in index pages of a cached file to its extent maps, as long as there
     /// are blocks for it; whether it has come to the end.
-    fn drain_all(&mut self, i: FileSlot) -> Result<bool, Fault> {
+    fn drain_all(&mut self, i: FileSlot) -> Result<Bool, Fault> {
         let mut root = 0;
         while self.index().files[i].file().levels() == 2
             && root < self.index().files[i].file().pointers()
@@ -116,13 +116,13 @@ impl<N: Nand> Volume<'_, N> {
                 root += 1;
                 continue;
             }
-            if !self.has_room_for_step()? {
-                return Ok(false);
+            if !self.has_room_for_step()?.is_true() {
+                return Ok(Bool::False);
             }
             self.account(Purpose::Step, |volume| {
                 volume.durable.index.drain(i, root, None)
             })?;
         }
-        Ok(true)
+        Ok(Bool::True)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cleaning::Volume;
 use crate::cleaning::job::Why;
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::ANCHOR_PAGES;
@@ -12,41 +12,45 @@ use flashkit_nand::Nand;
 impl<N: Nand> Volume<'_, N> {
     /// Writes the first block of the list anew, if there is one and there is room; whether it has
     /// done so. Moves of a block's pages, a checkpoint, or both.
-    pub(crate) fn refresh(&mut self) -> Result<bool, Fault> {
+    pub(crate) fn refresh(&mut self) -> Result<Bool, Fault> {
         let Some(block) = self.store().nand.refresh.first() else {
-            return Ok(false);
+            return Ok(Bool::False);
         };
         if self.store().available() <= FLOOR {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.durable.begin()?;
         // Many blocks may be written anew before the next change.
-        if self.index_mut().is_due()? {
+        if self.index_mut().is_due()?.is_true() {
             self.checkpoint(false)?;
         }
         if self.index_mut().is_stored(block) {
             let mut job = self.index_mut().begin_job(block, Why::Rot);
             // Pages that stay are looked at again: till then the block stays first on the list.
-            while !self.job_step(&mut job, u32::MAX)? {}
-            return Ok(!self.index_mut().is_stored(block));
+            while !self.job_step(&mut job, u32::MAX)?.is_true() {}
+            return Ok((!self.index_mut().is_stored(block)).into());
         }
         let in_use = block < self.store().table.blocks()
             && self.store_mut().state(block) == BlockState::System;
-        let result = if in_use { self.renew(block) } else { Ok(false) };
+        let result = if in_use {
+            self.renew(block)
+        } else {
+            Ok(Bool::False)
+        };
         self.store_mut().nand.refresh.remove(block);
-        self.store_mut().written.refreshed += u64::from(matches!(result, Ok(true)));
+        self.store_mut().written.refreshed += u64::from(matches!(result, Ok(Bool::True)));
         result
     }
 
     /// Writes what a block of the checkpoint or the allocation log holds anew, elsewhere or, of a
     /// root block, after an erase; `false` when it holds nothing.
-    fn renew(&mut self, block: u32) -> Result<bool, Fault> {
+    fn renew(&mut self, block: u32) -> Result<Bool, Fault> {
         let anchor = &mut self.durable.anchor;
         if anchor.is_written(block) {
             if block != anchor.leaf.block {
                 if anchor.has_one_root() {
                     // The last root block is not erased, and its pages are few.
-                    return Ok(false);
+                    return Ok(Bool::False);
                 }
                 if anchor.roots.contains(&block) {
                     // Another round, in both root blocks.
@@ -60,13 +64,13 @@ impl<N: Nand> Volume<'_, N> {
                 self.store_mut().heads.log[LogArea::Bitmap as usize] = Head::NONE;
             }
         } else {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.checkpoint(false)?;
-        Ok(true)
+        Ok(Bool::True)
     }
 
-    pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Fault> {
+    pub(crate) fn refresh_in_room(&mut self) -> Result<Bool, Fault> {
         if self.store().log.session {
             self.make_room()?;
         }

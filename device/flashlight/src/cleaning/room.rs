@@ -2,7 +2,7 @@
 
 use crate::cleaning::Volume;
 use crate::cleaning::job::Why;
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::BITMAP_BLOCKS;
 use crate::index::Index;
@@ -49,7 +49,7 @@ impl<N: Nand> Volume<'_, N> {
             return Err(Fault::ReadOnly);
         }
         self.durable.begin()?;
-        let due = self.index_mut().is_due()?;
+        let due = self.index_mut().is_due()?.is_true();
         if due {
             self.checkpoint(false)?;
         }
@@ -87,7 +87,7 @@ impl<N: Nand> Volume<'_, N> {
             self.account(Purpose::Checkpoint, |volume| {
                 volume.index_mut().write_cached()
             })?;
-            if self.store().deferred_len() <= least || !self.has_room_for_step()? {
+            if self.store().deferred_len() <= least || !self.has_room_for_step()?.is_true() {
                 return Ok(());
             }
             let written = self.account(Purpose::Step, |volume| {
@@ -114,13 +114,13 @@ impl<N: Nand> Volume<'_, N> {
     /// Whether there are blocks for another step of what makes room, above what
     /// cleaning leaves alone. A checkpoint comes before, if a recovery might not find
     /// enough or what is dead is needed.
-    pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Fault> {
-        if self.index_mut().is_due()?
+    pub(crate) fn has_room_for_step(&mut self) -> Result<Bool, Fault> {
+        if self.index_mut().is_due()?.is_true()
             || self.store().tally.dead > 0 && self.store().available() <= FLOOR
         {
             self.checkpoint(false)?;
         }
-        Ok(self.store().available() > FLOOR)
+        Ok(Bool::from(self.store().available() > FLOOR))
     }
 
     /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are
@@ -170,8 +170,8 @@ impl<N: Nand> Volume<'_, N> {
                 break;
             }
             match self.reclaim() {
-                Ok(true) => named = self.store().seq,
-                Ok(false) | Err(Fault::NoSpace) => break,
+                Ok(Bool::True) => named = self.store().seq,
+                Ok(Bool::False) | Err(Fault::NoSpace) => break,
                 Err(e) if e.is_damage() && !self.store().nand.is_stopped() => break,
                 Err(e) => return Err(e),
             }
@@ -301,20 +301,22 @@ impl<N: Nand> Index<'_, N> {
     /// Whether it is time for a checkpoint: before every change, and every step of cleaning, of
     /// which many may come before the next change. Else a recovery could not list the blocks taken,
     /// nor the checkpoint those of the allocation log.
-    pub(crate) fn is_due(&mut self) -> Result<bool, Fault> {
+    pub(crate) fn is_due(&mut self) -> Result<Bool, Fault> {
         if self.store.log.together {
             // There are no records.
-            return Ok(self.is_spent());
+            return Ok(self.is_spent().into());
         }
         // Those of the directories that a recovery writes.
         let more = self.store.since.index_pages / self.store.ppb();
-        Ok(!self.store.ready_log()?
-            || self.store.since.taken >= TAKEN_MAX
-            || self.store.since.taken + more
-                >= crate::space::limits::opened_max(self.store.page_size())
-            || self.is_spent()
-            || self.store.since.to_replay() >= self.replay_max()
-            || self.store.log.blocks.len() + 3 >= BITMAP_BLOCKS)
+        Ok(Bool::from(
+            !self.store.ready_log()?.is_true()
+                || self.store.since.taken >= TAKEN_MAX
+                || self.store.since.taken + more
+                    >= crate::space::limits::opened_max(self.store.page_size())
+                || self.is_spent()
+                || self.store.since.to_replay() >= self.replay_max()
+                || self.store.log.blocks.len() + 3 >= BITMAP_BLOCKS,
+        ))
     }
 
     /// The first closed block from one on, of data or of metadata, of which one page

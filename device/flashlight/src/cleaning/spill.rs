@@ -144,7 +144,7 @@ mod tests {
         let Index { store, scratch, .. } = &mut fs.volume.durable.index;
         let page = scratch.overwrite(&mut store.scratch_holds);
         let range = store.validity.range(block);
-        assert!(store.load_validity(range, page).unwrap());
+        assert!(store.load_validity(range, page).unwrap().is_true());
         let mut bits = page[store.validity.bits(block)].to_vec();
         if let Some(i) = store.dirty.find(block) {
             store.dirty.mask(i, &mut bits);

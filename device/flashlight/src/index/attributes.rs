@@ -1,6 +1,6 @@
 //! Extended attributes: the page that a file or directory keeps them in.
 
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::LogArea;
 use crate::format::attributes::AttributesPage;
 use crate::format::extent;
@@ -17,7 +17,7 @@ use flashkit_nand::{Nand, PageAddr};
 impl<N: Nand> Index<'_, N> {
     /// Brings the extended attributes of an inode into the scratch page; `false` when there are
     /// none. A read, and the inode's.
-    pub(crate) fn load_attributes(&mut self, node: Node) -> Result<bool, Fault> {
+    pub(crate) fn load_attributes(&mut self, node: Node) -> Result<Bool, Fault> {
         let place = match node {
             Node::Dir(ino) => self.peek_dir(ino)?,
             Node::File(file) => self.peek_file(file)?,
@@ -30,12 +30,12 @@ impl<N: Nand> Index<'_, N> {
         self.load_attributes_at(at, node.ino())
     }
 
-    pub(crate) fn load_attributes_at(&mut self, at: PageAddr, ino: u32) -> Result<bool, Fault> {
+    pub(crate) fn load_attributes_at(&mut self, at: PageAddr, ino: u32) -> Result<Bool, Fault> {
         if at.is_none() {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.load_map_page(Kind::Attributes, (0, at), ino)?;
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Brings an inode into its slot, with room for a note of a freed page. Returns the slot, the
@@ -124,7 +124,7 @@ impl<N: Nand> Index<'_, N> {
             Node::File(owner)
         };
         let (slot, owner, there) = self.attributes_of(node)?;
-        if there != at || !self.load_attributes_at(at, owner.ino)? {
+        if there != at || !self.load_attributes_at(at, owner.ino)?.is_true() {
             return Ok(());
         }
         let new = self.put_attributes(owner, at)?;

@@ -8,7 +8,7 @@
 //!   directory's page, which does. A name is removed only when the new ones before it have been
 //!   written. So the changes of one directory survive a power cut in their order.
 
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::area::LogArea;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
@@ -333,7 +333,7 @@ impl<N: Nand> Index<'_, N> {
         } else {
             let buf = &mut *self.dirs[i].buf;
             if let Err(e) = self.store.get_meta(at, buf, Kind::Dir) {
-                copied = self.read_dir_copy(i, ino, at)?;
+                copied = self.read_dir_copy(i, ino, at)?.is_true();
                 if !copied {
                     let damaged = self.store.nand.damaged(at, Damaged::Dir);
                     return Err(if e.is_damage() { damaged } else { e });
@@ -345,7 +345,7 @@ impl<N: Nand> Index<'_, N> {
             return Err(self.store.nand.damaged(at, Damaged::Dir));
         }
         self.dirs[i].dir_mut().strip_notes();
-        let deferred = Self::put_deferred_in(&mut self.dirs[i], &mut self.store, at)?;
+        let deferred = Self::put_deferred_in(&mut self.dirs[i], &mut self.store, at)?.is_true();
         self.drop_stale_pending(i);
         let recovering = self.store.recovery.is_some();
         self.touch_dir(i);
@@ -368,7 +368,7 @@ impl<N: Nand> Index<'_, N> {
     /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there
     /// is one: a checkpoint copies the two directories that everything hangs on. What is its
     /// own copy is empty. One read.
-    fn read_dir_copy(&mut self, i: DirSlot, ino: u32, at: PageAddr) -> Result<bool, Fault> {
+    fn read_dir_copy(&mut self, i: DirSlot, ino: u32, at: PageAddr) -> Result<Bool, Fault> {
         let copy = match ino {
             ROOT_DIR => self.dir_copies[0],
             INDEX_DIR => self.dir_copies[1],
@@ -376,7 +376,7 @@ impl<N: Nand> Index<'_, N> {
         };
         if copy == at && ino == INDEX_DIR {
             self.dirs[i].dir_mut().init(ino, ROOT_DIR, MODE_DIR, b"");
-            return Ok(true);
+            return Ok(Bool::True);
         }
         self.store.read_dir(copy, at, self.dirs[i].buf)
     }

@@ -12,7 +12,7 @@
 //! * What a recovery needs is in the groups of the checkpoint: all changes before it that pages of
 //!   directories do not show. Those after it are found as ever.
 
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::area::LogArea;
 use crate::format::deferred::{self, GROUP_LEAST, GROUP_MOST, Group, groups};
 use crate::format::dirrec::{DirRec, NO_HASH};
@@ -258,9 +258,9 @@ impl<'r, N: Nand> Index<'r, N> {
         slot: &mut CachedDir<'_>,
         store: &mut Store<'_, N>,
         at: PageAddr,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         let Some(group) = store.deferred(slot.dir().ino()) else {
-            return Ok(false);
+            return Ok(Bool::False);
         };
         if !group.apply(&mut slot.dir_mut()) {
             return Err(store.nand.damaged(at, Damaged::Deferred));
@@ -274,7 +274,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 slot.changes.add(rec.hash);
             }
         });
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Puts the deferred changes of the directory in the scratch page, which is at `at`, in.

@@ -7,7 +7,7 @@
 //! such names in its maps says so ([`FLAG_SHARED`]): from then on its log tells entries of maps
 //! apart by their pointers.
 
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::LogArea;
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::header::Kind;
@@ -88,7 +88,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Loads the hash map page of a pointer into the scratch page; `false` when there is none.
-    fn load_hash_map_at(&mut self, i: DirSlot, pointer: (u32, PageAddr)) -> Result<bool, Fault> {
+    fn load_hash_map_at(&mut self, i: DirSlot, pointer: (u32, PageAddr)) -> Result<Bool, Fault> {
         self.load_map_at(&HASH, self.dirs[i].ino, pointer)
     }
 
@@ -121,7 +121,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(None);
         }
         let pointer = self.hash_map_for(i, hash).0?;
-        if self.store.lacks_hash(pointer.1, hash) || !self.load_hash_map_at(i, pointer)? {
+        if self.store.lacks_hash(pointer.1, hash) || !self.load_hash_map_at(i, pointer)?.is_true() {
             return Ok(None);
         }
         let view = self.dirs[i].dir();
@@ -156,8 +156,8 @@ impl<N: Nand> Index<'_, N> {
                 .map(|rec| rec.hash);
             let (map, end) = self.hash_map_for(i, from);
             let in_map = match map.and_then(|pointer| self.load_hash_map_at(i, pointer)) {
-                Ok(false) => return Ok(in_log),
-                Ok(true) => self.next_in_map(i, from),
+                Ok(Bool::False) => return Ok(in_log),
+                Ok(Bool::True) => self.next_in_map(i, from),
                 Err(e) if e.is_damage() => {
                     *damage = Some(e);
                     None
@@ -359,13 +359,13 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes room to hide an entry of a hash map, or to show another for it. Returns whether that
     /// takes its pointer: a migration may just have put a second entry of its hash into the map.
-    fn hide_room(&mut self, dir: u32, shows: bool) -> Result<bool, Fault> {
+    fn hide_room(&mut self, dir: u32, shows: bool) -> Result<Bool, Fault> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let shared = self.dirs[i].dir().is_shared();
         if shared && shows {
             self.dir_room(dir, 2 * dirrec::SIZE)?;
         }
-        Ok(shared)
+        Ok(shared.into())
     }
 
     /// Hides the entry of a hash map, or shows a new one for it. That needs no look at the map.
@@ -376,7 +376,7 @@ impl<N: Nand> Index<'_, N> {
         old: (Target, u32),
         new: Option<(Target, u32)>,
     ) -> Result<(), Fault> {
-        let shared = self.hide_room(dir, new.is_some())?;
+        let shared = self.hide_room(dir, new.is_some())?.is_true();
         let (target, ptr) = new.unwrap_or(old);
         if !shared {
             let state = if new.is_some() {

@@ -21,7 +21,7 @@
 //!
 //! [`map_changes`]: crate::index::map_changes
 
-use crate::error::{Fault, sound};
+use crate::error::{Bool, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::MAP_PAGES;
@@ -233,11 +233,11 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Makes sure that the map has a place for a directory's number; `false` when it never has.
-    pub(crate) fn map_reach(&mut self, ino: u32) -> Result<bool, Fault> {
+    pub(crate) fn map_reach(&mut self, ino: u32) -> Result<Bool, Fault> {
         if ino >= self.map.end() && ino < self.map.end_of(true) {
             self.widen()?;
         }
-        Ok(ino < self.map.end())
+        Ok(Bool::from(ino < self.map.end()))
     }
 
     /// Where a page of the map is. One read, in place of the cached page, when that is
@@ -337,12 +337,12 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes the page of the map that is at `at` anew, if it is one, or the page of places;
     /// also when it cannot be read.
-    pub(crate) fn move_map(&mut self, at: PageAddr) -> Result<bool, Fault> {
+    pub(crate) fn move_map(&mut self, at: PageAddr) -> Result<Bool, Fault> {
         if self.map.places().any(|page| page == at) {
             self.flush_map()?;
             self.load_places()?;
             self.write_places()?;
-            return Ok(true);
+            return Ok(Bool::True);
         }
         let mut from = 0;
         while let Some((i, page)) = self.map_page_from(from)? {
@@ -350,11 +350,11 @@ impl<N: Nand> Index<'_, N> {
                 self.load_map(i as u32 * self.map.per_page())?;
                 self.map.dirty = true;
                 self.flush_map()?;
-                return Ok(true);
+                return Ok(Bool::True);
             }
             from = i + 1;
         }
-        Ok(false)
+        Ok(Bool::False)
     }
 
     /// The first directory from the number `from` on, and its page. One read for each page of the
@@ -483,7 +483,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(ino);
         }
         let end = self.map.end();
-        if self.map_reach(end)?
+        if self.map_reach(end)?.is_true()
             && let Some(ino) = self.map_vacant_in(end, self.map.end())?
         {
             return Ok(ino);

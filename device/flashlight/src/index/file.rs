@@ -7,7 +7,7 @@
 //! back at once, and the record says that it *masks* what the map goes on saying: that
 //! page may be another's soon.
 
-use crate::error::{Fault, sound};
+use crate::error::{Bool, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::extent::{self, Extent, FREED_RUN, INDEX_END, REPLACED_MAP, REPLACED_PAGE};
 use crate::format::header::Kind;
@@ -54,7 +54,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Loads the extent map that covers an index into the scratch page; `false` if there is none.
     /// One read, two beyond the index level.
-    pub(crate) fn load_extent_map(&mut self, i: FileSlot, index: u32) -> Result<bool, Fault> {
+    pub(crate) fn load_extent_map(&mut self, i: FileSlot, index: u32) -> Result<Bool, Fault> {
         let pointer = self.extent_map_for(i, index).0?;
         self.load_extent_map_at(i, pointer)
     }
@@ -63,7 +63,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: FileSlot,
         pointer: (u32, PageAddr),
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         self.load_map_at(&EXTENT, self.files[i].ino, pointer)
     }
 
@@ -102,7 +102,7 @@ impl<N: Nand> Index<'_, N> {
                 next = e.index;
             }
         }
-        if !self.load_extent_map_at(i, pointer)? {
+        if !self.load_extent_map_at(i, pointer)?.is_true() {
             return Ok(Mapped {
                 page: PageAddr::NONE,
                 run: next - index,

@@ -1,6 +1,6 @@
 //! The names that a file has more than one of, and the entries of directories that lead to them.
 
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN};
 use crate::format::names::Which;
@@ -16,13 +16,13 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         target: Target,
         ptr: u32,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         let mut n = 0;
         loop {
             match self.dir_nth(dir, hash, n) {
-                Ok(Some(rec)) if rec.same_object(target, ptr) => return Ok(true),
+                Ok(Some(rec)) if rec.same_object(target, ptr) => return Ok(Bool::True),
                 Ok(Some(_)) => n += 1,
-                Ok(None) | Err(Fault::NotFound) => return Ok(false),
+                Ok(None) | Err(Fault::NotFound) => return Ok(Bool::False),
                 Err(e) => return Err(e),
             }
         }
@@ -40,7 +40,7 @@ impl<N: Nand> Index<'_, N> {
                 break;
             }
             for (dir, hash) in batch[..n].iter().copied() {
-                if self.has_entry(dir, hash, Target::Indirect, ino)? {
+                if self.has_entry(dir, hash, Target::Indirect, ino)?.is_true() {
                     kept += 1;
                     continue;
                 }

@@ -11,7 +11,7 @@
 //! entries lead to and no page was found for lead to such a page from then on: an error, and no
 //! number to be given to another directory.
 
-use crate::error::{Fault, sound};
+use crate::error::{Bool, Fault, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState, Target};
 use crate::format::header::{HEADER, Header, Kind};
@@ -86,7 +86,7 @@ impl<N: Nand> Index<'_, N> {
             lost = lost.or(census.missing());
         }
         for _ in 0..DEPTH {
-            if !self.drop_removed(first, lost.is_some())? {
+            if !self.drop_removed(first, lost.is_some())?.is_true() {
                 break;
             }
         }
@@ -193,7 +193,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Drops directories whose page may be invalid and that nobody names, or, when a newer page may
     /// be among the unreadable ones, all whose page may be invalid. Returns whether there were any.
-    fn drop_removed(&mut self, first: u32, all: bool) -> Result<bool, Fault> {
+    fn drop_removed(&mut self, first: u32, all: bool) -> Result<Bool, Fault> {
         let mut dropped = false;
         for block in 0..self.store.table.blocks() {
             if self.store.listed(block).is_some() {
@@ -209,34 +209,34 @@ impl<N: Nand> Index<'_, N> {
                 let ino = DirView::on(&*self.scratch).ino();
                 if self.entry(first, ino) == at
                     && ino > INDEX_DIR
-                    && (all || !self.is_named(first, ino)?)
+                    && (all || !self.is_named(first, ino)?.is_true())
                 {
                     self.set_entry(first, ino, PageAddr::NONE);
                     dropped = true;
                 }
             }
         }
-        Ok(dropped)
+        Ok(dropped.into())
     }
 
     /// Whether the parent of the directory in the scratch page has an entry for it. What cannot be
     /// read is no objection.
-    fn is_named(&mut self, first: u32, ino: u32) -> Result<bool, Fault> {
+    fn is_named(&mut self, first: u32, ino: u32) -> Result<Bool, Fault> {
         let view = DirView::on(&*self.scratch);
         let (parent, hash) = view.own_place(self.store.volume);
         let mut answer = match self.dir_slot(parent) {
             Some(i) => names(&self.dirs[i].dir(), hash, ino),
             None => {
                 let Some(at) = self.page_of(first, parent)? else {
-                    return Ok(true);
+                    return Ok(Bool::True);
                 };
                 if at.is_none() {
-                    return Ok(false);
+                    return Ok(Bool::False);
                 }
                 let header = self.read_scratch(at)?;
                 let view = DirView::on(&*self.scratch);
                 if header.is_none_or(|h| h.kind != Kind::Dir) || !view.is_sane() {
-                    return Ok(true);
+                    return Ok(Bool::True);
                 }
                 self.show_deferred(at)?;
                 let view = DirView::on(&*self.scratch);
@@ -262,7 +262,7 @@ impl<N: Nand> Index<'_, N> {
                 _ => Answer::Yes,
             };
         }
-        Ok(!matches!(answer, Answer::No))
+        Ok((!matches!(answer, Answer::No)).into())
     }
 
     /// Page of a directory, which may be in another page of the map; `None` when that cannot be

@@ -1,7 +1,7 @@
 //! What hash maps and extent maps have in common: an inode points to maps of consecutive ranges
 //! of keys, directly or through index pages; a full map is split; pointers follow.
 
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::LogArea;
 use crate::format::dirrec::HASH_SHIFT;
 use crate::format::extent;
@@ -101,12 +101,12 @@ impl<N: Nand> Index<'_, N> {
         kind: &MapKind,
         ino: u32,
         pointer: (u32, PageAddr),
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         if pointer.1.is_none() {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.load_map_page(kind.map, pointer, ino)?;
-        Ok(true)
+        Ok(Bool::True)
     }
 }
 

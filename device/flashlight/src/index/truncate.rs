@@ -1,6 +1,6 @@
 //! A file becomes shorter, or ends: its pages and maps are free.
 
-use crate::error::{Fault, sound};
+use crate::error::{Bool, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::extent::{self, Extent, FREED_MAP, INDEX_END};
 use crate::format::header::Kind;
@@ -259,7 +259,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Drops the maps from `end` on from an index page, and what waits there for them; `false` when
     /// there is nothing.
-    fn truncate_index(&mut self, i: FileSlot, root: usize, end: u32) -> Result<bool, Fault> {
+    fn truncate_index(&mut self, i: FileSlot, root: usize, end: u32) -> Result<Bool, Fault> {
         let (key, at) = self.files[i].file().pointer(root);
         let ino = self.files[i].ino;
         let mut p = 1;
@@ -276,18 +276,18 @@ impl<N: Nand> Index<'_, N> {
             p += 1;
         }
         if !self.cut_index(i, end, MayProgram) {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         let len = MapPage::<&[u8], 8>::on(&self.scratch).len();
         let new = self.append_scratch(LogArea::Extent, len, Kind::ExtentIndex, at)?;
         self.note_replaced(i, at, new, MayProgram);
         self.files[i].file_mut().pointer_set(root, key, new);
-        Ok(true)
+        Ok(Bool::True)
     }
 
     /// Unmaps the pages from `end` on in the one map that `end` falls into.
     fn truncate_map(&mut self, i: FileSlot, end: u32) -> Result<(), Fault> {
-        if !self.load_extent_map(i, end)? {
+        if !self.load_extent_map(i, end)?.is_true() {
             return Ok(());
         }
         let old = self.store.scratch_holds.metadata();

@@ -68,7 +68,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(());
         };
         let taken = (rec.parent, rec.hash);
-        if self.is_older(taken.0, rec.seq)? {
+        if self.is_older(taken.0, rec.seq)?.is_true() {
             self.unlink_object(taken, target, number)?;
         }
         self.link_if(rec, rec.moved, target, number)?;

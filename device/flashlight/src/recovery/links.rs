@@ -1,6 +1,6 @@
 //! What a record of a file changes in directories: names that it has taken, left, replaced.
 
-use crate::error::{Damaged, Fault, sound};
+use crate::error::{Bool, Damaged, Fault, sound};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{
     Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
@@ -81,7 +81,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 // What it leads to goes on counting as valid.
                 self.store.invalidate(at, MayProgram);
             }
-            if self.is_older(rec.parent, rec.seq)? {
+            if self.is_older(rec.parent, rec.seq)?.is_true() {
                 self.unlink_page(rec.parent, hash, at)?;
             }
         }
@@ -216,10 +216,10 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Whether a directory exists, and can be read, whose own page is older than a record.
-    pub(crate) fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Fault> {
+    pub(crate) fn is_older(&mut self, dir: u32, seq: u64) -> Result<Bool, Fault> {
         match self.load_dir(dir) {
-            Ok(i) => Ok(self.dirs[i].dir().as_of() < seq),
-            Err(Fault::NotFound | Fault::Corrupt(_)) => Ok(false),
+            Ok(i) => Ok(Bool::from(self.dirs[i].dir().as_of() < seq)),
+            Err(Fault::NotFound | Fault::Corrupt(_)) => Ok(Bool::False),
             Err(e) => Err(e),
         }
     }
@@ -249,7 +249,7 @@ impl<'r, N: Nand> Index<'r, N> {
         target: Target,
         ptr: u32,
     ) -> Result<(), Fault> {
-        if !self.is_older(dir, rec.seq)? {
+        if !self.is_older(dir, rec.seq)?.is_true() {
             return Ok(());
         }
         let mut n = 0;
@@ -311,14 +311,14 @@ impl<'r, N: Nand> Index<'r, N> {
         if rec.ino == ROOT_DIR || rec.ino == INDEX_DIR {
             return Ok(());
         }
-        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
+        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)?.is_true() {
             self.unlink_object(rec.moved, Target::Dir, rec.ino)?;
         }
         if rec.flags & FLAG_EXCHANGED != 0 {
             self.replay_exchange(rec, Kind::Dir)?;
         } else if let Some((kind, dir)) = rec.replaced
             && kind == Target::Dir as u8
-            && self.is_older(rec.parent, rec.seq)?
+            && self.is_older(rec.parent, rec.seq)?.is_true()
         {
             self.unlink_object((rec.parent, rec.hash), Target::Dir, dir)?;
         }
@@ -328,7 +328,7 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn replay_file_links(&mut self, rec: &Record) -> Result<(), Fault> {
         // Whether it is known where it has been.
         let mut is_known = rec.is_first || rec.moved.0 != 0;
-        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
+        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)?.is_true() {
             match self.entry_of(rec.moved, rec)?.flatten() {
                 Some(r) => self.dir_remove(rec.moved.0, &r, Removal::Recorded)?,
                 None => {
@@ -350,7 +350,7 @@ impl<'r, N: Nand> Index<'r, N> {
             (rec.parent, rec.hash)
         };
         let target = if orphan { Target::Orphan } else { Target::File };
-        if self.is_older(dir, rec.seq)? {
+        if self.is_older(dir, rec.seq)?.is_true() {
             let found = match rec.is_first {
                 true => None,
                 false => match self.entry_of((dir, hash), rec)? {
@@ -398,7 +398,7 @@ impl<'r, N: Nand> Index<'r, N> {
             let of_file = matches!(r.target, Target::File | Target::Orphan);
             let known = [rec.prev.0, rec.at.0].contains(&r.ptr)
                 || rec.failed.is_some() && r.ptr == rec.failed.0;
-            if of_file && (known || self.is_page_of(PageAddr(r.ptr), rec.ino)?) {
+            if of_file && (known || self.is_page_of(PageAddr(r.ptr), rec.ino)?.is_true()) {
                 return Ok(Some(Some(r)));
             }
         }
@@ -406,10 +406,12 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Whether a page is a file inode's with this number.
-    fn is_page_of(&mut self, at: PageAddr, ino: u32) -> Result<bool, Fault> {
+    fn is_page_of(&mut self, at: PageAddr, ino: u32) -> Result<Bool, Fault> {
         let header = self.read_scratch(at)?;
         let of_file = header.is_some_and(|h| h.kind == Kind::File);
-        Ok(of_file && FileView::on(&self.scratch).ino() == ino)
+        Ok(Bool::from(
+            of_file && FileView::on(&self.scratch).ino() == ino,
+        ))
     }
 
     /// In doubt: adds the entries of the further names of a file, but for those in names pages.
@@ -498,7 +500,9 @@ impl<'r, N: Nand> Index<'r, N> {
                     continue;
                 }
                 self.store.look_into(old)?;
-                if !self.is_page_of(old, rec.ino)? || get_u64(&self.scratch, SEQ) > rec.seq {
+                if !self.is_page_of(old, rec.ino)?.is_true()
+                    || get_u64(&self.scratch, SEQ) > rec.seq
+                {
                     continue;
                 }
                 self.note_damage(old, Damaged::Change);
@@ -524,7 +528,7 @@ impl<'r, N: Nand> Index<'r, N> {
         } else {
             Target::Indirect
         };
-        if self.is_older(rec.parent, rec.seq)? {
+        if self.is_older(rec.parent, rec.seq)?.is_true() {
             self.unlink_object((rec.parent, rec.hash), target, ptr)?;
         }
         if target == Target::File {

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::area::{HEADS, Head, LogArea, UPDATE, area_of};
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent};
@@ -32,7 +32,7 @@ struct LogSeen {
 impl<'r, N: Nand> Durable<'r, N> {
     /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
     #[inline(never)]
-    pub(crate) fn list_opened(&mut self, start: &Start) -> Result<bool, Fault> {
+    pub(crate) fn list_opened(&mut self, start: &Start) -> Result<Bool, Fault> {
         let since = start.since;
         self.index.files[FileSlot::Second].clear();
         let list = core::mem::take(&mut self.index.files[FileSlot::Second].buf);
@@ -96,7 +96,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             };
         }
         self.index.store.recovery = Some(rec);
-        Ok(seen.changed)
+        Ok(seen.changed.into())
     }
 
     /// Where a record of the allocation log cannot be read: lists the blocks that show by what is

@@ -87,7 +87,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         store.volume = number;
         let mut spare_roots = 0;
         for block in 0..store.table.blocks() {
-            if store.nand.is_bad(BlockAddr(block))? {
+            if store.nand.is_bad(BlockAddr(block))?.is_true() {
                 continue;
             }
             if store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
@@ -133,6 +133,7 @@ impl<'r, N: Nand> Volume<'r, N> {
             }
         })?;
         if let Some(lasts) = ended {
+            let lasts = lasts.is_true();
             match (lasts, volume.durable.is_worn()) {
                 (false, _) => {}
                 (true, true) => volume.retire_if_possible()?,
@@ -177,10 +178,10 @@ impl<'r, N: Nand> Volume<'r, N> {
         let was_cut = !start.clean
             || volume.durable.anchor.chained > 0
             || transferred
-            || volume.durable.index.was_written(start.since)?;
+            || volume.durable.index.was_written(start.since)?.is_true();
         // A mount with more RAM may have left more deferred changes than there is room for.
         if was_cut || volume.durable.index.deferred_left_out {
-            let unknown = transferred || volume.durable.claims_may_be_lost()?;
+            let unknown = transferred || volume.durable.claims_may_be_lost()?.is_true();
             if root.seq > start.since && root.is_in_one() || unknown {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 volume.durable.anchor.second_next = ANCHOR_PAGES;
@@ -205,7 +206,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     fn begin_table(&mut self) -> Result<(), Fault> {
         let on_flash = self.index.store.table.paged.is_some();
         for block in 0..self.index.store.table.blocks() {
-            let state = if self.index.store.nand.is_bad(BlockAddr(block))? {
+            let state = if self.index.store.nand.is_bad(BlockAddr(block))?.is_true() {
                 BlockState::Bad
             } else if block <= self.anchor.last_root {
                 BlockState::System
@@ -249,7 +250,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 let decided = match found.counted {
                     Some(page) => page != other,
                     None if followed => true,
-                    None => self.has_counted(root, newest)?,
+                    None => self.has_counted(root, newest)?.is_true(),
                 };
                 if decided != followed || found.counted.is_none() && !followed {
                     counts = Some(decided);

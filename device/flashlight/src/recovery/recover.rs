@@ -29,7 +29,7 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::cleaning::Volume;
-use crate::error::{Damaged, Fault, sound};
+use crate::error::{Bool, Damaged, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
 use crate::format::deferred::{GROUP_MOST, Group, forget_removals};
@@ -92,11 +92,11 @@ impl<'r, N: Nand> Volume<'r, N> {
         // A page written after the checkpoint shows that it was complete; but what leads to a
         // copy of it may be the last page of the recovery before, and fail yet: then what led to
         // the one before is needed.
-        let changed = self.durable.list_opened(start)?;
+        let changed = self.durable.list_opened(start)?.is_true();
         if start.firm || changed && !start.is_copy {
             self.store_mut().free_dead(true)?;
         }
-        let lasts = self.begin_durable(start)?;
+        let lasts = self.begin_durable(start)?.is_true();
         self.index_mut().close_at_checkpoint(MayProgram);
         self.index_mut().copy_suspects(since)?;
         let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
@@ -139,7 +139,7 @@ impl<'r, N: Nand> Volume<'r, N> {
     /// well, which does it again. Apart from the rest for its stack: the checkpoint that the
     /// recovery began from is not needed any more.
     #[inline(never)]
-    pub(crate) fn end_recovery(&mut self, replayed: &Replayed) -> Result<bool, Fault> {
+    pub(crate) fn end_recovery(&mut self, replayed: &Replayed) -> Result<Bool, Fault> {
         self.index_mut()
             .replay_updates(replayed.since, replayed.copy)?;
         if let Some(pending) = replayed.exchange {
@@ -149,7 +149,7 @@ impl<'r, N: Nand> Volume<'r, N> {
             self.index_mut().mend_replaced()?;
         }
         if !replayed.lasts {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         for at in replayed.half_cut.into_iter().flatten() {
             self.index_mut().finish_half_cut(at)?;
@@ -162,7 +162,7 @@ impl<'r, N: Nand> Volume<'r, N> {
     /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins
     /// from. Whether what it writes lasts.
     #[inline(never)]
-    fn begin_durable(&mut self, start: &Start) -> Result<bool, Fault> {
+    fn begin_durable(&mut self, start: &Start) -> Result<Bool, Fault> {
         // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a
         // root page that leads to the second-level block that was meant. What is written now is
         // newer, and that block stays.
@@ -173,7 +173,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         if lasts {
             let own = self.store().seq;
             let repeated = self.durable.repeat_checkpoint(start);
-            lasts = self.durable.unless_roots_are_full(repeated)?;
+            lasts = self.durable.unless_roots_are_full(repeated)?.is_true();
             if !lasts {
                 self.store_mut().newer = Newer::between(start.since, own);
             }
@@ -182,7 +182,7 @@ impl<'r, N: Nand> Volume<'r, N> {
             self.store_mut().spared = u32::MAX;
             self.store_mut().free_dead(true)?;
         }
-        Ok(lasts)
+        Ok(lasts.into())
     }
 }
 
@@ -241,7 +241,9 @@ impl<'r, N: Nand> Index<'r, N> {
             let cursor = if dir_first { &mut dirs } else { &mut files };
             if let Some((at, header)) = cursor.at {
                 self.store.seq = self.store.seq.max(header.seq + 1);
-                cursor.missed = !self.replay_sound(at, &header, held.is_some_and(|h| h.0 == at))?;
+                cursor.missed = !self
+                    .replay_sound(at, &header, held.is_some_and(|h| h.0 == at))?
+                    .is_true();
             }
             let cursor = if dir_first { &mut dirs } else { &mut files };
             self.advance(cursor, since)?;
@@ -249,7 +251,7 @@ impl<'r, N: Nand> Index<'r, N> {
         }
         let copy = self.store.recovery.as_ref().and_then(|r| r.copy);
         if let Some((at, header, _)) = copy
-            && !self.replay_sound(at, &header, false)?
+            && !self.replay_sound(at, &header, false)?.is_true()
         {
             self.note_damage(at, Damaged::Change);
         }
@@ -348,7 +350,7 @@ impl<'r, N: Nand> Index<'r, N> {
         };
         let exchanged = view.flags() & FLAG_EXCHANGED != 0;
         let (ino, replaced) = (view.ino(), view.replaced().filter(|_| !exchanged));
-        if !self.map_reach(ino)? {
+        if !self.map_reach(ino)?.is_true() {
             return Ok(());
         }
         let old = match self.map_get(ino) {
@@ -425,16 +427,16 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can
     /// be read. `false` when the page cannot be read any more.
-    fn replay_sound(&mut self, at: PageAddr, header: &Header, held: bool) -> Result<bool, Fault> {
+    fn replay_sound(&mut self, at: PageAddr, header: &Header, held: bool) -> Result<Bool, Fault> {
         self.files[FileSlot::First].clear();
         let buf = &mut *self.files[FileSlot::First].buf;
         if held {
             buf.copy_from_slice(&self.scratch);
         } else if sound(self.store.expect_meta(at, buf, header.kind))?.is_none() {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         let replayed = self.replay(at, header);
-        self.noted(replayed).map(|()| true)
+        self.noted(replayed).map(|()| Bool::True)
     }
 
     /// What a step has come to that ended so: damage is noted.

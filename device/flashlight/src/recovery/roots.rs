@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::anchors::{Found, Names, Root, RootBlock, Second, SecondPages, note_newest};
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
@@ -84,14 +84,14 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// a checkpoint that is not readable any more, and had to copy it to a leaf that only that one
     /// named, because a leaf named before was bad.
     #[inline(never)]
-    pub(crate) fn claims_may_be_lost(&mut self) -> Result<bool, Fault> {
+    pub(crate) fn claims_may_be_lost(&mut self) -> Result<Bool, Fault> {
         let blocks = self.index.store.table.blocks();
         for name in self.anchor.next_leaves {
-            if name < blocks && self.index.store.nand.is_bad(BlockAddr(name))? {
-                return Ok(true);
+            if name < blocks && self.index.store.nand.is_bad(BlockAddr(name))?.is_true() {
+                return Ok(Bool::True);
             }
         }
-        Ok(false)
+        Ok(Bool::False)
     }
 
     /// Finds the newest root page and checks that the volume is for this chip. 16 reads.
@@ -217,7 +217,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 if copy.is_none_or(|(newest, ..)| s > newest) {
                     copy = Some((s, name, page.since()));
                 }
-                if s > complete.0 && self.index.is_complete_copy(name)? {
+                if s > complete.0 && self.index.is_complete_copy(name)?.is_true() {
                     complete = (s, name);
                     last = last.max(says);
                 }
@@ -265,7 +265,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     fn find_anchored(&mut self, root: &Root, counts: Option<bool>) -> Result<(bool, Found), Fault> {
         let counts = match counts {
             Some(counts) => counts,
-            None => root.is_complete() || self.is_behind(root)?,
+            None => root.is_complete() || self.is_behind(root)?.is_true(),
         };
         let candidates = root.candidates(counts);
         let mut corrupt = None;
@@ -309,10 +309,10 @@ impl<'r, N: Nand> Durable<'r, N> {
     }
 
     /// Whether what the newest root page leads to shows that it is complete. 8 reads.
-    fn is_behind(&mut self, root: &Root) -> Result<bool, Fault> {
+    fn is_behind(&mut self, root: &Root) -> Result<Bool, Fault> {
         match self.find_second(root.second) {
-            Ok(second) => Ok(second.is_behind(root.seq)),
-            Err(Fault::Corrupt(_)) => Ok(false),
+            Ok(second) => Ok(Bool::from(second.is_behind(root.seq))),
+            Err(Fault::Corrupt(_)) => Ok(Bool::False),
             Err(e) => Err(e),
         }
     }
@@ -320,10 +320,10 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// Whether the newest root page has counted once, as a checkpoint says that it leads to: then
     /// it was complete, and what shows that in the other block may be lost in an erase that was
     /// cut. As many reads as [`Durable::find_leaf`].
-    pub(crate) fn has_counted(&mut self, root: &Root, name: u16) -> Result<bool, Fault> {
+    pub(crate) fn has_counted(&mut self, root: &Root, name: u16) -> Result<Bool, Fault> {
         match self.find_leaf(root, Some(true)) {
-            Ok(found) => Ok(found.counted == Some(name)),
-            Err(Fault::Corrupt(_)) => Ok(false),
+            Ok(found) => Ok(Bool::from(found.counted == Some(name))),
+            Err(Fault::Corrupt(_)) => Ok(Bool::False),
             Err(e) => Err(e),
         }
     }
@@ -334,7 +334,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
     /// and then nothing has happened.
     #[inline(never)]
-    pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Fault> {
+    pub(crate) fn was_written(&mut self, since: u64) -> Result<Bool, Fault> {
         for i in 0..self.store.log.reserved {
             let (block, area) = self.store.log.reserves[i];
             if area != LogArea::Bitmap as u8 {
@@ -353,19 +353,19 @@ impl<'r, N: Nand> Index<'r, N> {
             let at = self.store.geo.page(block, 1);
             let second = self.read_scratch(at)?;
             if is_record(second) || first && !header::is_blank(&self.scratch) {
-                return Ok(true);
+                return Ok(Bool::True);
             }
         }
-        Ok(false)
+        Ok(Bool::False)
     }
 
     /// Whether the copy of a checkpoint in a block is complete for sure: there is
     /// something behind it. If not, its program may have been cut, and nothing has been
     /// done that it claims. One read.
-    fn is_complete_copy(&mut self, block: u32) -> Result<bool, Fault> {
+    fn is_complete_copy(&mut self, block: u32) -> Result<Bool, Fault> {
         let behind = self.store.geo.page(BlockAddr(block), 1);
         self.read_scratch(behind)?;
-        Ok(!header::is_blank(&self.scratch))
+        Ok(Bool::from(!header::is_blank(&self.scratch)))
     }
 
     /// The last checkpoint of a leaf block.

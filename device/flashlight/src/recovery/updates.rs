@@ -1,6 +1,6 @@
 //! Pages of data that an fsync wrote without their inode are found by their tags.
 
-use crate::error::{Damaged, Fault, sound};
+use crate::error::{Bool, Damaged, Fault, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::header::SEQ;
 use crate::format::inode::Stamp;
@@ -138,7 +138,7 @@ impl<N: Nand> Index<'_, N> {
         // The one that may fail yet comes first.
         for k in (from..run.len).rev() {
             let again = last && k + 1 == run.len;
-            if !self.replay_page(i, run, k, again)? {
+            if !self.replay_page(i, run, k, again)?.is_true() {
                 return Ok(());
             }
         }
@@ -171,7 +171,7 @@ impl<N: Nand> Index<'_, N> {
         run: &Run,
         k: usize,
         again: bool,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         let (index, at) = (run.first.tag.index + k as u32, run.pages[k]);
         self.file_room(i, 4 * extent::SIZE)?;
         if again {
@@ -179,11 +179,11 @@ impl<N: Nand> Index<'_, N> {
             let page = self.scratch.overwrite(&mut self.store.scratch_holds);
             let read = self.store.read_data(at, page, ino, index);
             if sound(read)?.is_none() {
-                return Ok(false);
+                return Ok(Bool::False);
             }
-            return self.write_scratch(i, index).map(|()| true);
+            return self.write_scratch(i, index).map(|()| Bool::True);
         }
         self.store.validate(at);
-        self.put_page(i, index, at).map(|()| true)
+        self.put_page(i, index, at).map(|()| Bool::True)
     }
 }

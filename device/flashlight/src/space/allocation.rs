@@ -1,6 +1,6 @@
 //! Free blocks: which is taken next, for what, and what becomes of one that fails.
 
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::{Head, LogArea, UPDATE, WEAR};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{self, HEADER};
@@ -79,13 +79,13 @@ impl<N: Nand> Store<'_, N> {
             }
             self.log.took_unnamed |= unnamed && self.log.naming;
             let block = self.unreserve(i);
-            let clean = self.log.beginning.is_none() && self.is_clean(block)?;
+            let clean = self.log.beginning.is_none() && self.is_clean(block)?.is_true();
             let erased = clean || self.log.ready == block;
             if self.log.ready == block {
                 // Once only: the block may be taken again, for another area.
                 self.log.ready = u32::MAX;
             }
-            if !self.prepare(block, !erased)? {
+            if !self.prepare(block, !erased)?.is_true() {
                 continue;
             }
             self.since.taken += 1;
@@ -122,9 +122,9 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Whether a block is not marked bad; the chip's word counts, not the block table's.
-    pub fn is_good(&mut self, block: u32) -> Result<bool, Fault> {
-        if !self.nand.is_bad(BlockAddr(block))? {
-            return Ok(true);
+    pub fn is_good(&mut self, block: u32) -> Result<Bool, Fault> {
+        if !self.nand.is_bad(BlockAddr(block))?.is_true() {
+            return Ok(Bool::True);
         }
         if matches!(
             self.state(block),
@@ -133,11 +133,11 @@ impl<N: Nand> Store<'_, N> {
             self.set_state(block, BlockState::Bad);
             self.tally.good = self.tally.good.saturating_sub(1);
         }
-        Ok(false)
+        Ok(Bool::False)
     }
 
     /// Makes sure that a block can be programmed: erases it when it is `fresh`.
-    pub fn prepare(&mut self, block: u32, fresh: bool) -> Result<bool, Fault> {
+    pub fn prepare(&mut self, block: u32, fresh: bool) -> Result<Bool, Fault> {
         if fresh {
             self.erase(block)
         } else {
@@ -146,11 +146,11 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Erases a block; one that fails is marked bad.
-    pub fn erase(&mut self, block: u32) -> Result<bool, Fault> {
+    pub fn erase(&mut self, block: u32) -> Result<Bool, Fault> {
         // A session that was cut may have marked it, and no checkpoint says so.
-        if !self.is_good(block)? {
+        if !self.is_good(block)?.is_true() {
             self.drawn = self.drawn.saturating_sub(1);
-            return Ok(false);
+            return Ok(Bool::False);
         }
         self.written.erases += 1;
         self.note_erase(block);
@@ -158,16 +158,16 @@ impl<N: Nand> Store<'_, N> {
         let first = self.geo.page(BlockAddr(block), 0);
         self.scratch_holds.forget_if_in(first, self.ppb());
         if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
-            return Ok(true);
+            return Ok(Bool::True);
         }
         self.drawn = self.drawn.saturating_sub(1);
         self.mark_bad(block)?;
-        Ok(false)
+        Ok(Bool::False)
     }
 
     /// Marks a block bad that holds nothing of use, if it is not.
     pub fn mark_bad(&mut self, block: u32) -> Result<(), Fault> {
-        if !self.nand.is_bad(BlockAddr(block))? {
+        if !self.nand.is_bad(BlockAddr(block))?.is_true() {
             self.nand.mark_bad(BlockAddr(block))?;
         }
         self.set_state(block, BlockState::Bad);
@@ -341,10 +341,10 @@ impl<N: Nand> Store<'_, N> {
         if remnant < self.remnants.len {
             let is_unseen = self.remnants.is_unseen(remnant);
             let head = self.remnants.remove(remnant);
-            if !self.is_good(head.block)? {
+            if !self.is_good(head.block)?.is_true() {
                 return Ok(());
             }
-            if is_unseen && !self.goes_on(head)? {
+            if is_unseen && !self.goes_on(head)?.is_true() {
                 self.give_up(head.block);
                 return Ok(());
             }

@@ -9,7 +9,7 @@
 //!
 //! What reads as erased, and is not, no read tells: after an unclean stop no such block is used.
 
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::{HEADS, Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{HEADER, is_blank};
@@ -49,7 +49,7 @@ impl Unseen {
 
 impl<N: Nand> Store<'_, N> {
     /// Whether a page reads as erased, from its first bytes and its tag. One read.
-    fn reads_erased(&mut self, at: PageAddr) -> Result<bool, Fault> {
+    fn reads_erased(&mut self, at: PageAddr) -> Result<Bool, Fault> {
         let (mut data, mut spare) = ([0; LOOK], [0xff; tag::SIZE]);
         let spare = if self.has_tags() {
             &mut spare[..]
@@ -57,13 +57,15 @@ impl<N: Nand> Store<'_, N> {
             &mut []
         };
         let status = self.nand.read(at, 0, &mut data, spare)?;
-        Ok(status.is_readable() && is_blank(&data) && spare.iter().all(|byte| *byte == 0xff))
+        Ok(Bool::from(
+            status.is_readable() && is_blank(&data) && spare.iter().all(|byte| *byte == 0xff),
+        ))
     }
 
     /// Whether a block may be written from where it had got to. One read, unless it is full.
-    pub fn goes_on(&mut self, head: Head) -> Result<bool, Fault> {
+    pub fn goes_on(&mut self, head: Head) -> Result<Bool, Fault> {
         if head.block == u32::MAX || head.next >= self.ppb() {
-            return Ok(true);
+            return Ok(Bool::True);
         }
         let next = self.geo.page(BlockAddr(head.block), head.next);
         self.reads_erased(next)
@@ -71,15 +73,18 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether a block need not be erased before it is written. One read, if it has not been
     /// written since the volume was made.
-    pub fn is_clean(&mut self, block: u32) -> Result<bool, Fault> {
+    pub fn is_clean(&mut self, block: u32) -> Result<Bool, Fault> {
         if self.state(block) != BlockState::Clean {
-            return Ok(false);
+            return Ok(Bool::False);
         }
-        let clean = self.log.formatting || self.reads_erased(self.geo.page(BlockAddr(block), 0))?;
+        let clean = self.log.formatting
+            || self
+                .reads_erased(self.geo.page(BlockAddr(block), 0))?
+                .is_true();
         if !clean {
             self.table.forget_clean();
         }
-        Ok(clean)
+        Ok(clean.into())
     }
 
     /// Before an open block is written: looks at it when that is the first time since the mount,
@@ -94,7 +99,7 @@ impl<N: Nand> Store<'_, N> {
             area => self.heads.log[area],
         };
         // The log of allocation records goes on in a block that is erased.
-        if open != LogArea::Bitmap as usize && !self.goes_on(head)? {
+        if open != LogArea::Bitmap as usize && !self.goes_on(head)?.is_true() {
             self.give_up(head.block);
         }
         Ok(())

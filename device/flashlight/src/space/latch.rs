@@ -1,6 +1,6 @@
 //! The chip, behind a latch that closes when its driver fails.
 
-use crate::error::{Damaged, Error, Fault};
+use crate::error::{Bool, Damaged, Error, Fault};
 use crate::format::header::{self, HEADER};
 use crate::space::pages::Pages;
 use crate::space::refresh::RefreshList;
@@ -208,9 +208,9 @@ impl<N: Nand> Latch<'_, N> {
         self.note(result)
     }
 
-    pub fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Fault> {
+    pub fn is_bad(&mut self, block: BlockAddr) -> Result<Bool, Fault> {
         let result = self.inner.is_bad(block);
-        self.kept(result)
+        self.kept(result.map(Bool::from))
     }
 
     pub fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Fault> {

@@ -1,6 +1,6 @@
 //! The allocation log: a record names blocks before they are taken.
 
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::{HEADS, Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{HEADER, Kind};
@@ -92,12 +92,12 @@ impl<N: Nand> Store<'_, N> {
         self.heads.log[LogArea::Bitmap as usize] = Head::NONE;
         for area in 0..HEADS {
             let block = self.heads.log[area].block;
-            if block != u32::MAX && !self.is_good(block)? {
+            if block != u32::MAX && !self.is_good(block)?.is_true() {
                 self.heads.log[area] = Head::NONE;
             }
         }
         let block = self.table.head().block;
-        if block != u32::MAX && !self.is_good(block)? {
+        if block != u32::MAX && !self.is_good(block)?.is_true() {
             self.table.set_head(Head::NONE);
         }
         if self.log.formatting || self.log.together {
@@ -125,7 +125,7 @@ impl<N: Nand> Store<'_, N> {
     /// blocks, which it erases first.
     fn miss_beginning(&mut self, named: [u32; LOG_AHEAD]) -> Result<(), Fault> {
         for block in named {
-            if block != u32::MAX && self.is_good(block)? {
+            if block != u32::MAX && self.is_good(block)?.is_true() {
                 self.mark_bad(block)?;
             }
         }
@@ -136,9 +136,9 @@ impl<N: Nand> Store<'_, N> {
 
     /// Makes sure, while the block of the allocation log has room for it to be named, that the next
     /// one can be erased. `false` when only a checkpoint can name another.
-    pub fn ready_log(&mut self) -> Result<bool, Fault> {
+    pub fn ready_log(&mut self) -> Result<Bool, Fault> {
         if self.log.lost {
-            return Ok(false);
+            return Ok(Bool::False);
         }
         while self.log.session && self.heads.log[LogArea::Bitmap as usize].block != u32::MAX {
             let room = self.ppb() - self.heads.log[LogArea::Bitmap as usize].next;
@@ -151,18 +151,18 @@ impl<N: Nand> Store<'_, N> {
                 Some(i) if u32::from(self.log.reserves[i].0) == self.log.ready => break,
                 Some(i) => {
                     let block = u32::from(self.log.reserves[i].0);
-                    let erased = self.is_clean(block)?;
-                    if self.prepare(block, !erased)? {
+                    let erased = self.is_clean(block)?.is_true();
+                    if self.prepare(block, !erased)?.is_true() {
                         self.log.ready = block;
                     } else {
                         self.unreserve(i);
                     }
                 }
-                None if room < 2 => return Ok(false),
+                None if room < 2 => return Ok(Bool::False),
                 None => self.reserve(None)?,
             }
         }
-        Ok(true)
+        Ok(Bool::True)
     }
 
     fn reserve_one(&mut self, area: LogArea) -> Result<(), Fault> {

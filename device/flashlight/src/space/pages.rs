@@ -497,7 +497,15 @@ mod tests {
             );
         }
         let block = geo.block_of(all[0]);
-        assert!(fs.volume.durable.index.store.erase(block.0).unwrap());
+        assert!(
+            fs.volume
+                .durable
+                .index
+                .store
+                .erase(block.0)
+                .unwrap()
+                .is_true()
+        );
         for &at in &all {
             let gone = geo.block_of(at) == block;
             assert_eq!(

@@ -8,7 +8,7 @@
 //! * A block is erased when it is taken, except one that was erased at format time.
 
 use crate::config::Config;
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::header::{self, Header, KIND, Kind};
 use crate::format::limits::RETIRING;
@@ -190,9 +190,11 @@ impl<N: Nand> Store<'_, N> {
         page: PageAddr,
         at: PageAddr,
         buf: &mut [u8],
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         let header = self.read_meta(page, buf)?;
-        Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
+        Ok(Bool::from(header.is_some_and(|h| {
+            h.kind == Kind::Dir && (page == at || h.prev == at)
+        })))
     }
 
     /// Reads a page as far as it is used and checks that it is a metadata page of this volume, and
@@ -285,7 +287,7 @@ impl<N: Nand> Store<'_, N> {
         page: &mut [u8],
         kind: Kind,
         prev: PageAddr,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Bool, Fault> {
         let version = match (kind, self.tags) {
             (Kind::Root, Some(Form::Short)) => header::SHORT_TAGS,
             _ => header::FORMAT_VERSION,
@@ -296,7 +298,9 @@ impl<N: Nand> Store<'_, N> {
             "a page of kind {kind:?} that would not be believed"
         );
         self.seq += 1;
-        Ok(self.nand.program(at, page, &[])? == OpStatus::Done)
+        Ok(Bool::from(
+            self.nand.program(at, page, &[])? == OpStatus::Done,
+        ))
     }
 
     /// Appends a metadata page to the log of its area. `page` is exactly what is to be programmed.
@@ -325,7 +329,7 @@ impl<N: Nand> Store<'_, N> {
                 self.nand.stop(Stopped::HalfDone);
             }
             let at = at?;
-            if self.program_at(at, page, kind, prev)? {
+            if self.program_at(at, page, kind, prev)?.is_true() {
                 if kind == Kind::Validity {
                     self.written.validity += 1;
                 } else {

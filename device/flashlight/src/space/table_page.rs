@@ -1,6 +1,6 @@
 //! Pages of the block table on flash: read, changed, written.
 
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::{BlockState, Entries};
 use crate::format::header::{HEADER, Kind};
@@ -70,11 +70,11 @@ impl<N: Nand> Store<'_, N> {
         }
         for at in places {
             match self.read_table_page(i, number, at) {
-                Ok(true) => {
+                Ok(Bool::True) => {
                     self.table.translate(i, is_new);
                     return Ok(Some(i));
                 }
-                Ok(false) => self.nand.refresh.add(self.geo.block_of(at).0),
+                Ok(Bool::False) => self.nand.refresh.add(self.geo.block_of(at).0),
                 Err(e) => {
                     self.table.drop_frame(i);
                     return Err(e);
@@ -86,15 +86,17 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Reads a copy of a page of the table, which must be that page. One read.
-    fn read_table_page(&mut self, i: usize, number: usize, at: PageAddr) -> Result<bool, Fault> {
+    fn read_table_page(&mut self, i: usize, number: usize, at: PageAddr) -> Result<Bool, Fault> {
         let size = self.table.page_size();
         let frames = core::mem::take(&mut self.table.bytes);
         let header = self.read_meta(at, &mut frames[i * size..(i + 1) * size]);
         self.table.bytes = frames;
         let page = self.table.frame(i);
-        Ok(header?.is_some_and(|header| header.kind == Kind::Table)
-            && usize::from(get_u16(page, HEADER)) == number
-            && usize::from(get_u16(page, HEADER + 2)) == self.table.count(number))
+        Ok(Bool::from(
+            header?.is_some_and(|header| header.kind == Kind::Table)
+                && usize::from(get_u16(page, HEADER)) == number
+                && usize::from(get_u16(page, HEADER + 2)) == self.table.count(number),
+        ))
     }
 
     /// A block's state, read alone: the RAM for pages is in use. A read.
@@ -274,7 +276,7 @@ impl<N: Nand> Store<'_, N> {
             if let Some(i) = self.dirty.find(block) {
                 self.dirty.remove(i);
             }
-            if self.prepare(block, true)? {
+            if self.prepare(block, true)?.is_true() {
                 return Ok(Some(block));
             }
         }
@@ -308,7 +310,10 @@ impl<N: Nand> Store<'_, N> {
                 block,
                 next: next + 1,
             });
-            if self.program_at(at, page, Kind::Table, PageAddr::NONE)? {
+            if self
+                .program_at(at, page, Kind::Table, PageAddr::NONE)?
+                .is_true()
+            {
                 self.written.areas[LogArea::Map as usize] += 1;
                 self.validate(at);
                 return Ok(at);

@@ -189,7 +189,7 @@ impl<N: Nand> Store<'_, N> {
                 continue;
             }
             match self.state(block) {
-                BlockState::Bad if self.nand.is_bad(BlockAddr(block))? => {}
+                BlockState::Bad if self.nand.is_bad(BlockAddr(block))?.is_true() => {}
                 BlockState::Bad => self.nand.mark_bad(BlockAddr(block))?,
                 BlockState::Free | BlockState::Clean => {
                     self.tally.free = self.tally.free.saturating_sub(1);

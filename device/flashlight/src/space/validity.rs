@@ -24,7 +24,7 @@
 //! * Only blocks that are not written any more go there: all their pages have been
 //!   programmed, or never will be.
 
-use crate::error::Fault;
+use crate::error::{Bool, Fault};
 use crate::format::area::LogArea;
 use crate::format::header::{HEADER, Kind};
 use crate::format::validity::{BITS, RANGES, WORTH, entry_bits, len, per_range};
@@ -124,10 +124,12 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Loads the page of a range; `false` when there is none any more.
-    pub(crate) fn load_validity(&mut self, range: usize, page: &mut [u8]) -> Result<bool, Fault> {
+    pub(crate) fn load_validity(&mut self, range: usize, page: &mut [u8]) -> Result<Bool, Fault> {
         let header = self.read_meta(self.validity.places[range], page)?;
-        Ok(header.is_some_and(|h| h.kind == Kind::Validity)
-            && get_u32(page, HEADER) == range as u32 * per_range(&self.geo))
+        Ok(Bool::from(
+            header.is_some_and(|h| h.kind == Kind::Validity)
+                && get_u32(page, HEADER) == range as u32 * per_range(&self.geo),
+        ))
     }
 
     /// Moves the entries of a range to its page, but for those that must
@@ -138,7 +140,7 @@ impl<N: Nand> Store<'_, N> {
         kept: Option<u32>,
         page: &mut [u8],
     ) -> Result<(), Fault> {
-        if !self.load_validity(range, page)? {
+        if !self.load_validity(range, page)?.is_true() {
             page.fill(0xff);
         }
         let first = range as u32 * per_range(&self.geo);
@@ -171,7 +173,9 @@ impl<N: Nand> Store<'_, N> {
     /// Puts together on the list what is known of a block of which flash says more, if that says
     /// which pages are valid. One read at most.
     pub(crate) fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<(), Fault> {
-        let there = self.load_validity(self.validity.range(block), page)?;
+        let there = self
+            .load_validity(self.validity.range(block), page)?
+            .is_true();
         self.validity.drop(block);
         let bits = &mut page[self.validity.bits(block)];
         if !there {
