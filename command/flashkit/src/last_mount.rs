@@ -22,7 +22,9 @@ fn folder() -> Option<PathBuf> {
 fn place(image: &Path) -> Option<(PathBuf, String, String)> {
     let found = fs::metadata(image).ok()?;
     let (device, inode) = file_id(&found);
-    let since = found.created().ok()?.duration_since(UNIX_EPOCH).ok();
+    // Not every file system keeps when a file was born.
+    let born = found.created().ok();
+    let since = born.and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     let born = since.map_or(0, |since| since.as_nanos());
     Some((
         folder()?,
