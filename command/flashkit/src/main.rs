@@ -95,8 +95,10 @@ impl Command {
     /// Whether what is printed is a report of what was done, and not what was asked for.
     fn only_reports(&self) -> bool {
         use Command::{Attach, Export, Fsck, Import, Man, Mkfs, Mount, Serve};
-        let makes = matches!(self, Mkfs(_) | Export(_) | Import(_) | Man(_) | Fsck(_));
-        makes || matches!(self, Mount(_) | Attach(_) | Serve(_))
+        matches!(
+            self,
+            Attach(_) | Export(_) | Fsck(_) | Import(_) | Man(_) | Mkfs(_) | Mount(_) | Serve(_)
+        )
     }
 
     fn run(self, out: &mut dyn Write) -> Outcome {
