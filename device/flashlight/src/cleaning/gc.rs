@@ -158,12 +158,15 @@ impl<N: Nand> Volume<'_, N> {
             return Ok(Bool::False);
         }
         let mut left = (LOOK + MOVE).saturating_mul(pages);
-        self.store_mut().unmovable.oldest = self.store().cursor;
+        let cursor = self.store().cursor;
+        self.store_mut().unmovable.begin(cursor);
         while left > 0 {
             if self.index_mut().is_due()?.is_true() {
                 self.checkpoint(false)?;
             }
             let Some(mut job) = self.job.take().or_else(|| self.index_mut().idle_job()) else {
+                // Not before: more blocks than are remembered may have pages that cannot be read.
+                self.store_mut().unmovable.forget_rank();
                 break;
             };
             if !self.job_step(&mut job, left.min(IDLE_STEP))?.is_true() {
@@ -171,7 +174,6 @@ impl<N: Nand> Volume<'_, N> {
             }
             left = left.saturating_sub(job.cost.max(LOOK));
         }
-        self.store_mut().unmovable.forget_rank();
         if self.store().tally.dead >= CHECKPOINT_WORTH {
             self.checkpoint(false)?;
         }

@@ -302,6 +302,7 @@ impl<N: Nand> Store<'_, N> {
         if let Some(i) = self.remnants.find(block) {
             self.remnants.remove(i);
         }
+        self.unmovable.forget(block);
         self.set_state(block, BlockState::Dead);
         self.tally.dead += 1;
     }

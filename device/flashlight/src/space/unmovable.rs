@@ -33,6 +33,14 @@ impl Unmovable {
         self.rank = self.rank.max(rank.unwrap_or_default());
     }
 
+    /// All that was in a block is gone, and so is what kept it there.
+    pub fn forget(&mut self, block: u32) {
+        let mut noted = self.blocks.iter_mut();
+        if let Some(noted) = noted.find(|noted| u32::from(**noted) == block) {
+            *noted = u16::MAX;
+        }
+    }
+
     /// Whether a rank is behind those of all that were given up.
     pub fn is_behind(&self, rank: (u32, u32)) -> bool {
         rank > self.rank

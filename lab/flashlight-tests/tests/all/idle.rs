@@ -4,8 +4,8 @@ use crate::common::{
     Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount_lent, try_unmount,
 };
 use flashkit_flashlight::{BlockState, Config};
-use flashkit_nand::Nand;
-use flashkit_sim::{Cut, EraseTear, Faults, Metered, PowerCut, Rng, SimNand, Tear};
+use flashkit_nand::{BlockAddr, Nand};
+use flashkit_sim::{Cut, EraseTear, Faults, Metered, PowerCut, Rng, Rot, SimNand, Tear};
 use flashkit_vfs::{FileSystem, Measured as _, SetAttr};
 
 /// What a step of a host that is idle cleans.
@@ -166,4 +166,76 @@ fn blocks_that_rot_are_written_anew_in_idle_time_and_the_power_goes() {
         assert_eq!(fs.read(ino, 0, &mut data).unwrap(), data.len());
     }
     clean(&mut fs);
+}
+
+const PAGE: u64 = 1024;
+
+/// Data blocks with all pages, or at most so many, in use.
+fn data_blocks(fs: &mut Fs, valid: std::ops::RangeInclusive<u32>) -> Vec<u32> {
+    let blocks = 0..fs.volume().nand().geometry().blocks();
+    let states = blocks.map(|block| (block, fs.volume().block_state(block)));
+    let is_such = |state| matches!(state, BlockState::Data(n) if valid.contains(&n));
+    let such = states.filter(|(_, state)| is_such(*state));
+    such.map(|(block, _)| block).collect()
+}
+
+/// Leaves every third page of a file, and what lies there of full blocks is lost, if that is so.
+/// Gives these blocks.
+fn thin_out(fs: &mut Fs, ino: u64, pages: u64, is_lost: bool) -> Vec<u32> {
+    let full = data_blocks(fs, 16..=16);
+    for at in (0..pages).filter(|at| at % 3 > 0) {
+        fs.punch_hole(ino, at * PAGE, PAGE, NOW).unwrap();
+    }
+    fs.sync().unwrap();
+    let geometry = fs.volume().nand().geometry();
+    // One of three pages in a row is in use.
+    for page in full
+        .iter()
+        .flat_map(|&block| (5..8).map(move |index| (block, index)))
+    {
+        let page = geometry.page(BlockAddr(page.0), page.1);
+        if is_lost {
+            let nand = fs.volume().nand_mut().get_mut::<SimNand>();
+            nand.rot(page, Rot::Lost).unwrap();
+        }
+    }
+    full
+}
+
+/// Blocks that cannot be won, as a page in each is lost, are more than are remembered. They are not
+/// tried again and again: that would read them until they wear, and keep a host awake.
+#[test]
+fn idle_cleaning_of_many_blocks_with_lost_pages_ends() {
+    let mut fs = formatted(chip(1024, 64, 16, 300));
+    let root = fs.root();
+    let large = file(&mut fs, root, b"large", 2400 << 10);
+    let full = thin_out(&mut fs, large, 2400, true);
+    assert!(full.len() > 140, "{full:?}");
+    for _ in 0..6 {
+        idle(&mut fs);
+    }
+    assert_eq!(idle(&mut fs), (0, 0));
+}
+
+/// A block with a lost page cannot be won, but when all that is in it has been removed, and it is
+/// written anew. To the end of the session cleaning would pass it over, and its room be gone.
+#[test]
+fn a_block_that_lost_its_lost_page_is_cleaned_again() {
+    let mut fs = formatted(chip(1024, 64, 16, 64));
+    let root = fs.root();
+    let large = file(&mut fs, root, b"large", 100 << 10);
+    assert!(thin_out(&mut fs, large, 100, true).len() > 4);
+    idle(&mut fs);
+    fs.unlink(root, b"large", NOW).unwrap();
+    fs.sync().unwrap();
+    for n in 0..12 {
+        let name = [b'a' + n];
+        let other = file(&mut fs, root, &name, 320 << 10);
+        thin_out(&mut fs, other, 320, false);
+        idle(&mut fs);
+        let left = data_blocks(&mut fs, 1..=5);
+        assert!(left.len() <= 2, "{n}: {left:?} are open or not cleaned");
+        fs.unlink(root, &name, NOW).unwrap();
+        fs.sync().unwrap();
+    }
 }
