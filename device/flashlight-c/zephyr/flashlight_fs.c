@@ -71,8 +71,12 @@ static int fl_open(struct fs_file_t *file, const char *path, fs_mode_t mode)
     return to_errno(e);
 }
 
+/* A file stays open to Zephyr until a close gives 0. One that has told of a failure has closed it all
+ * the same: then there is no handle that the slab could be given again. */
 static int fl_close(struct fs_file_t *file)
 {
+    if (!file->filep)
+        return 0;
     int e = flashlight_close(volume_of(file->mp), file->filep);
     /* After these it is still open. */
     if (e != FLASHLIGHT_E_BADF && e != FLASHLIGHT_E_BUSY && e != FLASHLIGHT_E_NOTMOUNTED) {
@@ -158,6 +162,8 @@ static int fl_readdir(struct fs_dir_t *dir, struct fs_dirent *to)
 
 static int fl_closedir(struct fs_dir_t *dir)
 {
+    if (!dir->dirp)
+        return 0;
     int e = flashlight_closedir(volume_of(dir->mp), dir->dirp);
     k_mem_slab_free(&dirs, dir->dirp);
     dir->dirp = NULL;
