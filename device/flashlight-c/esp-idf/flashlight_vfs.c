@@ -44,6 +44,17 @@ static int done(int code)
     return code < 0 ? failed(code) : 0;
 }
 
+/* Takes a place, unless it is taken: tasks look for one at once, before they wait for the lock. */
+static int take(int *is_open)
+{
+    return !__atomic_exchange_n(is_open, 1, __ATOMIC_ACQ_REL);
+}
+
+static void leave(int *is_open)
+{
+    __atomic_store_n(is_open, 0, __ATOMIC_RELEASE);
+}
+
 /* The handle of a descriptor; null if there is none, which FlashLight refuses. */
 static flashlight_file *file_of(struct flashlight_vfs *vfs, int fd)
 {
@@ -63,13 +74,13 @@ static int fl_open(void *ctx, const char *path, int mode, int permissions)
                 (mode & O_TRUNC ? FLASHLIGHT_O_TRUNC : 0) |
                 (mode & O_APPEND ? FLASHLIGHT_O_APPEND : 0);
     for (int fd = 0; fd < FLASHLIGHT_VFS_FILES; fd++) {
-        if (vfs->is_open[fd])
+        if (!take(&vfs->is_open[fd]))
             continue;
         int e = flashlight_open(&vfs->volume, &vfs->files[fd], path, flags);
-        if (e < 0)
-            return failed(e);
-        vfs->is_open[fd] = 1;
-        return fd;
+        if (e >= 0)
+            return fd;
+        leave(&vfs->is_open[fd]);
+        return failed(e);
     }
     errno = ENFILE;
     return -1;
@@ -84,7 +95,7 @@ static int fl_close(void *ctx, int fd)
     int e = flashlight_close(&vfs->volume, file);
     /* After these it is still open. */
     if (e != FLASHLIGHT_E_BUSY && e != FLASHLIGHT_E_NOTMOUNTED)
-        vfs->is_open[fd] = 0;
+        leave(&vfs->is_open[fd]);
     return done(e);
 }
 
@@ -189,15 +200,14 @@ static DIR *fl_opendir(void *ctx, const char *path)
     struct flashlight_vfs *vfs = ctx;
     for (int i = 0; i < FLASHLIGHT_VFS_DIRS; i++) {
         struct flashlight_vfs_dir *dir = &vfs->dirs[i];
-        if (dir->is_open)
+        if (!take(&dir->is_open))
             continue;
         int e = flashlight_opendir(&vfs->volume, &dir->listing, path);
-        if (e < 0) {
-            failed(e);
-            return NULL;
-        }
-        dir->is_open = 1;
-        return &dir->dir;
+        if (e >= 0)
+            return &dir->dir;
+        leave(&dir->is_open);
+        failed(e);
+        return NULL;
     }
     errno = ENFILE;
     return NULL;
@@ -227,8 +237,9 @@ static int fl_closedir(void *ctx, DIR *handle)
 {
     struct flashlight_vfs *vfs = ctx;
     struct flashlight_vfs_dir *dir = (struct flashlight_vfs_dir *)handle;
-    dir->is_open = 0;
-    return done(flashlight_closedir(&vfs->volume, &dir->listing));
+    int e = flashlight_closedir(&vfs->volume, &dir->listing);
+    leave(&dir->is_open);
+    return done(e);
 }
 
 esp_err_t flashlight_vfs_register(const char *base_path, struct flashlight_vfs *vfs)
