@@ -69,6 +69,10 @@ static void what_cannot_be(void)
     GIVES(flashlight_boot_open(&boot, &functions, NULL, sizeof ram), FLASHLIGHT_BOOT_E_FAULT);
     GIVES(flashlight_boot_open(&boot, &functions, ram, sizeof ram - 1), FLASHLIGHT_BOOT_E_NOMEM);
     GIVES(flashlight_boot_open(&boot, &functions, ram, SIZE_MAX / 2 + 1), FLASHLIGHT_BOOT_E_INVAL);
+    chip->lies = 'r';
+    chip->given = FLASHLIGHT_BOOT_UNCORRECTABLE;
+    GIVES(flashlight_boot_open(&boot, &functions, ram, sizeof ram), FLASHLIGHT_BOOT_E_CORRUPT);
+    chip->lies = 0;
     flashlight_boot_chip c = functions;
     c.read = NULL;
     GIVES(flashlight_boot_open(&boot, &c, ram, sizeof ram), FLASHLIGHT_BOOT_E_CALLBACK);

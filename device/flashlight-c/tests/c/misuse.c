@@ -395,6 +395,10 @@ static void callbacks_that_lie(void)
             tell(0, 0);
         }
     }
+    /* No page can be read: a program that is told that there is no volume makes one. */
+    tell('r', FLASHLIGHT_CHIP_UNCORRECTABLE);
+    GIVES(flashlight_mount(&fs, &functions, ram, sizeof ram, NULL), FLASHLIGHT_E_CORRUPT);
+    tell(0, 0);
     /* Functions that need not be there. */
     static const int mores[][2] = {{1, FLASHLIGHT_E_CALLBACK}, {-5, FLASHLIGHT_E_IO}};
     functions.read_more = chip_read_more;

@@ -109,8 +109,9 @@ impl<N: Nand> Boot<'_, N> {
         let (mut version, mut transferred, mut last_root) = (false, false, 0);
         let mut best: Option<(u64, bool)> = None;
         let mut blocks = [RootBlock::default(); 2];
+        let mut unreadable = [false; 2];
         let names = self.root_blocks()?;
-        for (seen, block) in blocks.iter_mut().zip(names) {
+        for ((seen, block), lost) in blocks.iter_mut().zip(names).zip(&mut unreadable) {
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
                 let readable = self.chip.read_raw(at, self.a)?;
@@ -119,6 +120,7 @@ impl<N: Nand> Boot<'_, N> {
                 }
                 let parsed = header::parse(self.a, at);
                 if !readable {
+                    *lost = true;
                     continue;
                 }
                 version |= matches!(parsed, Err(Bad::Version(_)));
@@ -155,6 +157,7 @@ impl<N: Nand> Boot<'_, N> {
         match best {
             None if version => return Err(Error::Version),
             None if transferred => return Err(Error::Transferred),
+            None if unreadable == [true; 2] => return Err(Error::Damaged),
             None => return Err(Error::NotFormatted),
             Some((_, false)) => return Err(Error::Geometry),
             Some(_) => {}

@@ -11,6 +11,7 @@ use crate::format::limits::ANCHOR_PAGES;
 use crate::format::tag::Form;
 use crate::format::wellformed::is_well_formed;
 use crate::index::Index;
+use crate::space::store::Store;
 use flashkit_bytes::get_u32;
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
@@ -100,7 +101,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         let geo = self.index.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut newest, mut before) = (None, None);
-        let (mut version, mut fits) = (None, true);
+        let (mut version, mut fits, mut unreadable) = (None, true, [false; 2]);
         let (mut blocks, mut good) = ([RootBlock::default(); 2], 0);
         for (side, seen) in blocks.iter_mut().enumerate() {
             let block = self.anchor.roots[side];
@@ -112,10 +113,8 @@ impl<'r, N: Nand> Durable<'r, N> {
                 if !header::is_blank(page) {
                     seen.end = index + 1;
                 }
-                if !status.is_readable() {
-                    continue;
-                }
                 match header::parse(page, at) {
+                    _ if !status.is_readable() => unreadable[side] = true,
                     Err(Bad::Version(v)) => version = Some(v),
                     Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, page, &h) => {
                         let word = |i: usize| get_u32(page, HEADER + 4 * i);
@@ -140,7 +139,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             }
         }
         let Some((header, second, last_root)) = best else {
-            return Err(version.map_or(Fault::NotFormatted, |v| self.index.store.nand.version(v)));
+            return Err(self.no_volume(version, unreadable));
         };
         if !fits {
             return Err(Fault::Geometry);
@@ -165,6 +164,21 @@ impl<'r, N: Nand> Durable<'r, N> {
             side,
             twice: page(blocks[0]) == page(blocks[1]),
         })
+    }
+
+    /// What is said of a chip without a root page. Where pages of both root blocks cannot be read
+    /// there may be a volume, which who is told of none would format. A first format that was cut
+    /// once leaves such pages in one of them at most.
+    #[cold]
+    fn no_volume(&mut self, version: Option<u8>, unreadable: [bool; 2]) -> Fault {
+        let Store { nand, geo, .. } = &mut self.index.store;
+        match version {
+            Some(version) => nand.version(version),
+            None if unreadable == [true; 2] => {
+                nand.damaged(geo.page(BlockAddr(self.anchor.roots[0]), 0), Damaged::Root)
+            }
+            None => Fault::NotFormatted,
+        }
     }
 
     /// Reads the second-level block. Notes where what was programmed ends,

@@ -8,12 +8,13 @@ use crate::common::{
     try_mount_lent, try_unmount, write_and_remove,
 };
 use crate::failures::fail_at::FailAt;
+use flashkit_flashlight::boot::{Boot, Error as BootError, ram_needed as boot_ram_needed};
 use flashkit_flashlight::{Config, Error, FlashLight, New, Patrol, ram_needed_for};
 use flashkit_nand::{BlockAddr, Nand};
 use flashkit_sim::{
     Cut, EraseTear, Faults, OpKind, PowerCut, Rate, Rng, SimNand, Tear, Trace, Weak,
 };
-use flashkit_vfs::any::{AnyNand, Chip};
+use flashkit_vfs::any::{AnyError, AnyNand, Chip};
 use flashkit_vfs::{FileSystem, NewInode};
 use flashkit_workload::model::Target;
 
@@ -502,4 +503,64 @@ fn the_last_root_block_has_to_be_corrected() {
     let ino = volume.fs().lookup(root, b"f").unwrap().ino;
     volume.fs().read(ino, 0, &mut read).unwrap();
     assert_eq!(u32::from_le_bytes(read), n);
+}
+
+/// What a mount and a boot reader say of a chip, and whether they agree that there is no volume.
+fn says(chip: &mut SimNand) -> Result<(), Error<AnyError>> {
+    let mut ram = vec![0; boot_ram_needed(&chip.geometry())];
+    let booted = Boot::open(AnyNand::lent(chip), &mut ram).map(drop);
+    let mut ram = vec![0; ram_needed_for(&chip.geometry(), 0)];
+    let mounted = FlashLight::mount(AnyNand::lent(chip), &mut ram, Config::default()).map(drop);
+    match (&mounted, booted) {
+        (Ok(()), Ok(()))
+        | (Err(Error::NotFormatted), Err(BootError::NotFormatted))
+        | (Err(Error::Corrupt(..)), Err(BootError::Damaged)) => mounted,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// No page can be read for a while, as with a supply too low or the wrong ECC: who is told then
+/// that there is no volume formats the chip, and everything is lost.
+#[test]
+fn a_chip_that_cannot_be_read_is_not_called_unformatted() {
+    let mut fs = formatted(chip(1024, 24, 8, 64));
+    let root = fs.root();
+    file(&mut fs, root, b"f", 5000);
+    let mut chip = try_unmount(fs).unwrap();
+    let unreadable = Faults {
+        uncorrectable: Rate(1),
+        ..Faults::default()
+    };
+    chip.set_faults(unreadable).unwrap();
+    assert!(matches!(says(&mut chip), Err(Error::Corrupt(..))));
+    chip.set_faults(Faults::default()).unwrap();
+    let mut fs = mount(chip);
+    assert_eq!(fs.lookup(root, b"f").unwrap().size, 5000);
+}
+
+/// Power goes in the first format of a chip, at any operation: it can be formatted still, by who
+/// does that when there is no volume.
+#[test]
+fn a_first_format_that_is_cut_leaves_no_volume_or_a_whole_one() {
+    let blank = chip(1024, 24, 8, 64);
+    for after in 0.. {
+        for seed in 0..4 {
+            let cut = Cut {
+                after,
+                program: Tear::Garbage,
+                erase: EraseTear::Partial,
+                seed,
+            };
+            let mut cut_chip = PowerCut::new(blank.clone(), cut);
+            let mut ram = vec![0; ram_needed_for(&cut_chip.geometry(), 0)];
+            let lent = AnyNand::lent(&mut cut_chip);
+            let formatted = FlashLight::format(lent, &mut ram, 1, &New::default()).is_ok();
+            let found = says(&mut cut_chip.into_inner());
+            let is_right = matches!(found, Ok(()) | Err(Error::NotFormatted));
+            assert!(is_right, "{after}: {found:?}");
+            if formatted {
+                return;
+            }
+        }
+    }
 }
