@@ -6,7 +6,7 @@
 
 use core::ops::Range;
 
-use flashkit_nand::Nand;
+use flashkit_nand::{BlockAddr, Nand};
 
 use crate::anchor::NAMED;
 use crate::error::Error;
@@ -154,8 +154,26 @@ impl<N: Nand> Jftl<'_, N> {
                 Ok(root.or_by(found))
             }
             None if is_other => Err(Error::Geometry),
-            None => Err(Error::NotFormatted),
+            None => Err(self.no_anchor()?),
         }
+    }
+
+    /// What is said of a chip without an anchor. Where the first pages of two of the first blocks
+    /// cannot be read there may be a disk, which who is told of none would format. A first format
+    /// that was cut once leaves one such page.
+    fn no_anchor(&mut self) -> Result<Error<N::Error>, Error<N::Error>> {
+        let mut unreadable = 0;
+        for block in FIRST_BLOCKS {
+            let page = block * self.lay.pages;
+            if !self.load_page(page)? && !self.nand.is_bad(BlockAddr(block))? {
+                unreadable += 1;
+                if unreadable == 2 {
+                    let what = "the anchors";
+                    return Ok(Error::Damaged { what, page });
+                }
+            }
+        }
+        Ok(Error::NotFormatted)
     }
 
     /// The newest anchor that is older than a place. It reads all pages that may hold anchors, some

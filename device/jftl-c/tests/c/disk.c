@@ -195,6 +195,11 @@ static void callbacks_that_lie(void)
         GIVES(jftl_unmount(&disk), JFTL_E_ROFS);
         all_give(&disk, JFTL_E_NOTMOUNTED);
     }
+    /* No page can be read: a program that is told that there is no disk makes one. */
+    chip->lies = 'r';
+    chip->given = JFTL_CHIP_UNCORRECTABLE;
+    GIVES(jftl_mount(&disk, &functions, ram, sizeof ram, NULL), JFTL_E_CORRUPT);
+    chip->lies = 0;
 }
 
 int main(void)

@@ -7,7 +7,7 @@ use crate::common::{self, Model, SETUPS, Setup, apply, content, run, script};
 use crate::failing::Failing;
 use flashkit_jftl::{Damage, Error, Jftl};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
-use flashkit_sim::{Metered, Rng, Rot, SimNand};
+use flashkit_sim::{Cut, EraseTear, Faults, Metered, PowerCut, Rate, Rng, Rot, SimNand, Tear};
 
 /// Setups whose RAM has the whole map.
 fn setups() -> impl Iterator<Item = Setup> {
@@ -104,6 +104,51 @@ fn no_page_that_is_lost_refuses_the_disk() {
             assert!(salvaged > 0);
             // The newest page of the log, and the newest anchor, look as if a cut had torn them.
             assert!(silent.len() <= usize::from(!orderly), "{silent:?}");
+        }
+    }
+}
+
+/// No page can be read for a while, as with a supply too low or the wrong ECC: who is told then
+/// that there is no disk formats the chip, and everything is lost.
+#[test]
+fn a_chip_that_cannot_be_read_is_not_called_unformatted() {
+    for setup in SETUPS {
+        let (mut chip, mut ram) = (setup.chip(), setup.ram());
+        let says = |chip: &mut SimNand, ram: &mut [u8]| Jftl::mount(chip, ram).map(drop);
+        assert_eq!(says(&mut chip, &mut ram), Err(Error::NotFormatted));
+        let (mut chip, _) = disk(setup, true);
+        let unreadable = Faults {
+            uncorrectable: Rate(1),
+            ..Faults::default()
+        };
+        chip.set_faults(unreadable).unwrap();
+        let refused = says(&mut chip, &mut ram).unwrap_err();
+        assert!(matches!(refused, Error::Damaged { .. }), "{refused:?}");
+        chip.set_faults(Faults::default()).unwrap();
+        assert_eq!(says(&mut chip, &mut ram), Ok(()));
+    }
+}
+
+/// Power goes in the first format of a chip: it can be formatted still, by who does that when
+/// there is no disk.
+#[test]
+fn a_first_format_that_is_cut_leaves_no_disk_or_a_whole_one() {
+    for setup in SETUPS {
+        for after in 0.. {
+            let cut = Cut {
+                after,
+                program: Tear::Garbage,
+                erase: EraseTear::Partial,
+                seed: after,
+            };
+            let mut cut_chip = PowerCut::new(setup.chip(), cut);
+            let formatted = Jftl::format(&mut cut_chip, &mut setup.ram(), 5).is_ok();
+            let found = Jftl::mount(cut_chip.into_inner(), &mut setup.ram()).map(drop);
+            let is_right = matches!(found, Ok(()) | Err(Error::NotFormatted));
+            assert!(is_right, "{} {after}: {found:?}", setup.name);
+            if formatted {
+                break;
+            }
         }
     }
 }
