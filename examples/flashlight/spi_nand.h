@@ -27,7 +27,8 @@ enum {
 typedef struct spi_nand {
     void *context;
     /* Selects the chip, sends `command`, sends `out` or receives `in`, and no longer selects it.
-     * Either length may be 0. Gives 0, or a negative number of yours: the bus failed. */
+     * Either length may be 0. Gives 0, or a negative number of yours: the bus failed. Not -74 or -75
+     * (EBADMSG, EOVERFLOW on Linux), which would be said of the chip's pages. */
     int (*transfer)(void *context, const uint8_t *command, size_t command_len, const uint8_t *out,
                     size_t out_len, uint8_t *in, size_t in_len);
     void (*delay_us)(void *context, uint32_t us);

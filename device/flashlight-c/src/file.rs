@@ -124,7 +124,9 @@ pub unsafe extern "C" fn flashlight_read(
 }
 
 /// Writes all of `len` bytes at the position, or at the end of a file opened to append; gives
-/// `len`. Durable after `flashlight_fsync`. One program for each whole page.
+/// `len`. Durable after `flashlight_fsync`. One program for each whole page. When it fails the
+/// position stays, and the pages before may be written: who appends cuts the file to the size it
+/// had before another try.
 ///
 /// # Safety
 /// Each pointer is null or valid; `data` has `len` bytes.

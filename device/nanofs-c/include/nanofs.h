@@ -44,7 +44,8 @@
 #define NANOFS_E_GEOMETRY -2
 
 /*
- There is no volume: format it. Of any call but `nanofs_mount`: no volume is mounted.
+ There is no volume: format it. A device of which none of the first three blocks can be read is
+ told so too: read one before you format. Of any call but `nanofs_mount`: no volume is mounted.
  */
 #define NANOFS_E_NOT_FORMATTED -3
 

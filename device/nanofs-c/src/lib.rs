@@ -50,7 +50,8 @@ pub const NANOFS_WORDS: usize = 271;
 pub const NANOFS_E_DEVICE: c_int = -1;
 /// The device is too small for so many files.
 pub const NANOFS_E_GEOMETRY: c_int = -2;
-/// There is no volume: format it. Of any call but `nanofs_mount`: no volume is mounted.
+/// There is no volume: format it. A device of which none of the first three blocks can be read is
+/// told so too: read one before you format. Of any call but `nanofs_mount`: no volume is mounted.
 pub const NANOFS_E_NOT_FORMATTED: c_int = -3;
 /// A volume of another version of the format.
 pub const NANOFS_E_VERSION: c_int = -4;

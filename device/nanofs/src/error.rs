@@ -9,7 +9,8 @@ pub enum Error {
     Device = 1,
     /// The device's sectors are not of 512 bytes, or it is too small for so many files.
     Geometry = 2,
-    /// There is no volume: format it. Of any call but a mount: no volume is mounted.
+    /// There is no volume: format it. A device of which none of the first three blocks can be read
+    /// is told so too: read one before you format. Of any call but a mount: no volume is mounted.
     NotFormatted = 3,
     /// A volume of another version of the format.
     Version = 4,
