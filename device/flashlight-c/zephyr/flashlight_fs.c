@@ -71,19 +71,21 @@ static int fl_open(struct fs_file_t *file, const char *path, fs_mode_t mode)
     return to_errno(e);
 }
 
-/* A file stays open to Zephyr until a close gives 0. One that has told of a failure has closed it all
- * the same: then there is no handle that the slab could be given again. */
+/* Zephyr says that a close flushes. A file stays open to it until a close gives 0. One that has told
+ * of a failure has closed it all the same: then there is no handle that the slab could be given
+ * again. */
 static int fl_close(struct fs_file_t *file)
 {
     if (!file->filep)
         return 0;
+    int synced = flashlight_fsync(volume_of(file->mp), file->filep);
     int e = flashlight_close(volume_of(file->mp), file->filep);
     /* After these it is still open. */
     if (e != FLASHLIGHT_E_BADF && e != FLASHLIGHT_E_BUSY && e != FLASHLIGHT_E_NOTMOUNTED) {
         k_mem_slab_free(&files, file->filep);
         file->filep = NULL;
     }
-    return to_errno(e);
+    return to_errno(e < 0 ? e : synced);
 }
 
 static ssize_t fl_read(struct fs_file_t *file, void *data, size_t len)

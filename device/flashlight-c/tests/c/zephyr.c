@@ -82,8 +82,26 @@ static void a_close_that_fails_is_tried_again(struct chip *chip)
     GIVES(fs->close(&file), -EROFS);
     CHECK(handles == 1);
     GIVES(fs->close(&file), 0);
+    GIVES(fs->close(&other), -EROFS);
     GIVES(fs->close(&other), 0);
     CHECK(handles == 0 && fs->unmount(&mount) < 0);
+}
+
+/* Zephyr says of a close that it flushes, so that no sync is needed before it. The power goes behind
+ * it. */
+static void what_was_closed_is_durable(void)
+{
+    static flashlight again;
+    static uint8_t others[sizeof ram];
+    struct fs_file_t file = {.mp = &mount};
+    flashlight_info info;
+    GIVES(fs->open(&file, "/f/closed", FS_O_WRITE | FS_O_CREATE), 0);
+    GIVES(fs->write(&file, "abc", 3), 3);
+    GIVES(fs->close(&file), 0);
+    GIVES(flashlight_mount(&again, &volume.chip, others, sizeof others, NULL), 0);
+    GIVES(flashlight_stat(&again, "closed", &info), 0);
+    CHECK(info.size == 3);
+    GIVES(flashlight_unmount(&again), 0);
 }
 
 int main(void)
@@ -94,6 +112,8 @@ int main(void)
     GIVES(flashlight_zephyr_register(), 0);
     GIVES(fs->mount(&mount), 0);
     a_close_that_fails_is_tried_again(chip);
+    GIVES(fs->mount(&mount), 0);
+    what_was_closed_is_durable();
     free(chip);
     return 0;
 }
