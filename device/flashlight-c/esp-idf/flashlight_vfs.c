@@ -44,6 +44,15 @@ static int done(int code)
     return code < 0 ? failed(code) : 0;
 }
 
+/* Whether the C library has no number for a size or a position: on most targets it has 31 bits. */
+static int too_large(int64_t at)
+{
+    if ((off_t)at == at)
+        return 0;
+    errno = EOVERFLOW;
+    return 1;
+}
+
 /* Takes a place, unless it is taken: tasks look for one at once, before they wait for the lock. */
 static int take(int *is_open)
 {
@@ -120,8 +129,16 @@ static off_t fl_lseek(void *ctx, int fd, off_t offset, int whence)
                : whence == SEEK_CUR ? FLASHLIGHT_SEEK_CUR
                : whence == SEEK_END ? FLASHLIGHT_SEEK_END
                                     : -1;
-    int64_t at = flashlight_seek(&vfs->volume, file_of(vfs, fd), offset, from);
-    return at < 0 ? failed(at) : (off_t)at;
+    flashlight_file *file = file_of(vfs, fd);
+    int64_t before = flashlight_tell(&vfs->volume, file);
+    int64_t at = flashlight_seek(&vfs->volume, file, offset, from);
+    if (at < 0)
+        return failed(at);
+    if (!too_large(at))
+        return (off_t)at;
+    /* What is written next is not to go there. */
+    flashlight_seek(&vfs->volume, file, before, FLASHLIGHT_SEEK_SET);
+    return -1;
 }
 
 static int fl_fsync(void *ctx, int fd)
@@ -142,6 +159,8 @@ static int fl_fstat(void *ctx, int fd, struct stat *to)
     int64_t size = flashlight_size(&vfs->volume, file_of(vfs, fd));
     if (size < 0)
         return failed(size);
+    if (too_large(size))
+        return -1;
     memset(to, 0, sizeof *to);
     to->st_size = (off_t)size;
     to->st_mode = S_IFREG | S_IRWXU;
@@ -155,6 +174,8 @@ static int fl_stat(void *ctx, const char *path, struct stat *to)
     int e = flashlight_stat(&vfs->volume, path, &info);
     if (e < 0)
         return failed(e);
+    if (too_large((int64_t)info.size))
+        return -1;
     memset(to, 0, sizeof *to);
     to->st_size = info.kind == FLASHLIGHT_TYPE_FILE ? (off_t)info.size : 0;
     to->st_mode = (info.kind == FLASHLIGHT_TYPE_DIR ? S_IFDIR : S_IFREG) | S_IRWXU;

@@ -112,7 +112,7 @@ static int fl_lseek(struct fs_file_t *file, off_t offset, int whence)
 static off_t fl_tell(struct fs_file_t *file)
 {
     int64_t at = flashlight_tell(volume_of(file->mp), file->filep);
-    return at < 0 ? to_errno(at) : (off_t)at;
+    return at < 0 ? to_errno(at) : (off_t)at == at ? (off_t)at : -EOVERFLOW;
 }
 
 static int fl_truncate(struct fs_file_t *file, off_t size)
@@ -141,7 +141,8 @@ static int fl_opendir(struct fs_dir_t *dir, const char *path)
 static void give(struct fs_dirent *to, const flashlight_info *info)
 {
     to->type = info->kind == FLASHLIGHT_TYPE_DIR ? FS_DIR_ENTRY_DIR : FS_DIR_ENTRY_FILE;
-    to->size = info->kind == FLASHLIGHT_TYPE_FILE ? (size_t)info->size : 0;
+    uint64_t size = info->kind == FLASHLIGHT_TYPE_FILE ? info->size : 0;
+    to->size = size < SIZE_MAX ? (size_t)size : SIZE_MAX;
 }
 
 /* An empty name is the end. */

@@ -2,6 +2,12 @@
 
 /* For the names of kinds of files. */
 #define _DEFAULT_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <unistd.h>
+/* As wide as it is there. */
+#define off_t int32_t
 #include "../../esp-idf/flashlight_vfs.c"
 
 #define CHIP flashlight_chip
@@ -118,6 +124,32 @@ static void places_are_free_again(void)
     }
 }
 
+/* A file larger than the C library can tell. With a position that has no number, or is negative, who
+ * then writes does so where nobody looks for it. */
+static void a_file_beyond_2_gib(void)
+{
+    struct stat found;
+    flashlight_file file = {0};
+    GIVES(flashlight_open(&vfs.volume, &file, "/a/1", FLASHLIGHT_O_RDWR), 0);
+    GIVES(flashlight_truncate(&vfs.volume, &file, 3ll << 30), 0);
+    int fd = calls.open_p(&vfs, "/a/1", O_RDWR, 0);
+    GIVES(calls.lseek_p(&vfs, fd, 2, SEEK_SET), 2);
+    errno = 0;
+    GIVES(calls.lseek_p(&vfs, fd, 0, SEEK_END), -1);
+    CHECK(errno == EOVERFLOW);
+    GIVES(calls.lseek_p(&vfs, fd, 0, SEEK_CUR), 2);
+    errno = 0;
+    GIVES(calls.fstat_p(&vfs, fd, &found), -1);
+    CHECK(errno == EOVERFLOW);
+    GIVES(calls.stat_p(&vfs, "/a/1", &found), -1);
+    GIVES(flashlight_truncate(&vfs.volume, &file, INT32_MAX), 0);
+    GIVES(calls.lseek_p(&vfs, fd, 0, SEEK_END), INT32_MAX);
+    GIVES(calls.fstat_p(&vfs, fd, &found), 0);
+    CHECK(found.st_size == INT32_MAX);
+    GIVES(calls.close_p(&vfs, fd), 0);
+    GIVES(flashlight_close(&vfs.volume, &file), 0);
+}
+
 int main(void)
 {
     struct chip *chip = chip_new();
@@ -133,6 +165,7 @@ int main(void)
     two_tasks_list();
     two_tasks_open();
     places_are_free_again();
+    a_file_beyond_2_gib();
     GIVES(flashlight_unmount(&vfs.volume), 0);
     free(chip);
     return 0;
