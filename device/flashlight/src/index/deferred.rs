@@ -386,20 +386,33 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Writes the directory with the most deferred changes, of those in the page of the map or of
-    /// all.
+    /// all. What cannot be read now may be later: then another is written, and changes are only
+    /// lost where none can be.
     pub(crate) fn write_most_deferred(&mut self, in_map_page: bool) -> Result<(), Fault> {
-        let [first, second] = self.store.deferred_lists();
-        let second = if in_map_page { &[] } else { second };
-        let all = groups(first).chain(groups(second)).map(|(_, group)| group);
-        match all.max_by_key(Group::len).map(|group| group.dir()) {
-            Some(dir) => self.write_deferred(dir),
-            None => Ok(()),
+        let (mut before, mut most) = ((usize::MAX, 0), None);
+        loop {
+            let [first, second] = self.store.deferred_lists();
+            let second = if in_map_page { &[] } else { second };
+            let all = groups(first).chain(groups(second)).enumerate();
+            let all = all.map(|(n, (_, group))| ((group.len(), n), group.dir()));
+            let Some((size, dir)) = all.filter(|it| it.0 < before).max() else {
+                break;
+            };
+            if self.write_deferred(dir)?.is_true() {
+                return Ok(());
+            }
+            before = size;
+            most = most.or(Some(dir));
         }
+        if let Some(dir) = most {
+            self.give_up_deferred(dir);
+        }
+        Ok(())
     }
 
-    /// Writes the page of a directory with its deferred changes. Where it is damaged, these are
-    /// lost, and of one that does not exist, on a medium made to deceive, they mean nothing.
-    fn write_deferred(&mut self, dir: u32) -> Result<(), Fault> {
+    /// Writes the page of a directory with its deferred changes, if it can be read; whether these
+    /// are gone then. Of one that does not exist, on a medium made to deceive, they mean nothing.
+    fn write_deferred(&mut self, dir: u32) -> Result<Bool, Fault> {
         let written = match self.dir_slot(dir) {
             Some(i) => self.flush_dir(i),
             None => self.write_deferred_page(dir).or_else(|e| {
@@ -412,15 +425,20 @@ impl<'r, N: Nand> Index<'r, N> {
             }),
         };
         match written {
-            Err(Fault::NotFound) => {}
+            Ok(()) | Err(Fault::NotFound) => {}
             Err(e) if !e.is_damage() || self.store.nand.is_stopped() => return Err(e),
-            Ok(()) | Err(_) => {}
+            Err(_) => return Ok(Bool::False),
         }
+        self.give_up_deferred(dir);
+        Ok(Bool::True)
+    }
+
+    /// The changes of a directory are lost, if there are any.
+    fn give_up_deferred(&mut self, dir: u32) {
         if self.store.forget_deferred(dir) {
             let at = self.map_get(dir).unwrap_or(PageAddr::NONE);
             self.note_damage(at, Damaged::Deferred);
         }
-        Ok(())
     }
 
     /// The same of one that is in no slot, in the scratch page.

@@ -1,9 +1,9 @@
 //! What changes in more directories than there are slots for is gathered, and none of it is lost:
 //! by a cut, by a mount with less RAM, by a checkpoint that is cut.
 
-use flashkit_flashlight::{Config, ram_useful};
-use flashkit_nand::Nand as _;
-use flashkit_sim::{Cut, EraseTear, PowerCut, Rng, SimNand, Tear};
+use flashkit_flashlight::{Area, Config, Page, Visitor, ram_useful};
+use flashkit_nand::{Nand as _, PageAddr};
+use flashkit_sim::{Cut, EraseTear, Faults, PowerCut, Rng, SimNand, Tear, Weak};
 use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::{Error, FileSystem, Ino, NewInode, Time};
 use std::collections::BTreeMap;
@@ -318,4 +318,63 @@ fn a_time_of_too_many_nanoseconds_is_one_of_the_last() {
         fs.lookup(root, b"keep").unwrap();
         clean(&mut fs);
     }
+}
+
+/// A directory's page cannot be read for a while, and it is the one with the most changes: others
+/// are written where there is need of room. When it can be read again, all that was synced is there.
+#[test]
+fn changes_wait_for_a_page_that_cannot_be_read_now() {
+    for cuts in [false, true] {
+        let mut fs = formatted(chip(2048, 40, 64, 256));
+        let dirs = dirs(&mut fs, 40);
+        fs.sync().unwrap();
+        let mut names = Names::new();
+        for n in 0..8 {
+            names.insert((0, n), file(&mut fs, dirs[0], name(n).as_bytes(), 100));
+        }
+        for d in [1, 2] {
+            names.insert((d, 0), file(&mut fs, dirs[d], b"n0", 100));
+        }
+        let at = page_of(&mut fs, dirs[0]);
+        let lose = |fs: &mut Fs, grave_pages| {
+            let faults = Faults {
+                grave_pages,
+                ..Faults::default()
+            };
+            let chip = fs.volume().nand_mut().get_mut::<SimNand>();
+            chip.set_faults(faults).unwrap();
+        };
+        lose(&mut fs, vec![Weak { at, good: 0 }]);
+        let before = fs.volume().written().areas[DIR];
+        for n in 1..9 {
+            for (d, &dir) in dirs.iter().enumerate().skip(1) {
+                names.insert((d, n), file(&mut fs, dir, name(n).as_bytes(), 100));
+            }
+        }
+        assert!(fs.volume().written().areas[DIR] > before + 4);
+        lose(&mut fs, vec![]);
+        assert_eq!(page_of(&mut fs, dirs[0]), at);
+        fs.sync().unwrap();
+        if cuts {
+            fs = cut(fs);
+        }
+        compare(&mut fs, &dirs, &names, &format!("{cuts}"));
+        clean(&mut fs);
+    }
+}
+
+/// Where a directory is, by the map.
+fn page_of(fs: &mut Fs, dir: Ino) -> u32 {
+    struct Find(u32, u32);
+    impl Visitor for Find {
+        fn page(&mut self, page: Page) {
+            if page.area == Area::Dir && page.ino == self.0 {
+                self.1 = page.page.0;
+            }
+        }
+        fn problem(&mut self, _: PageAddr, _: u32, _: &'static str) {}
+    }
+    let mut find = Find(dir as u32, 0);
+    fs.volume().walk(&mut find).unwrap();
+    find.1
 }
