@@ -109,9 +109,10 @@ impl<N: Nand> Boot<'_, N> {
         let (mut version, mut transferred, mut last_root) = (false, false, 0);
         let mut best: Option<(u64, bool)> = None;
         let mut blocks = [RootBlock::default(); 2];
-        let mut unreadable = [false; 2];
+        let mut unreadable = true;
         let names = self.root_blocks()?;
-        for ((seen, block), lost) in blocks.iter_mut().zip(names).zip(&mut unreadable) {
+        for (seen, block) in blocks.iter_mut().zip(names) {
+            let mut lost = block == u32::MAX;
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
                 let readable = self.chip.read_raw(at, self.a)?;
@@ -120,7 +121,7 @@ impl<N: Nand> Boot<'_, N> {
                 }
                 let parsed = header::parse(self.a, at);
                 if !readable {
-                    *lost = true;
+                    lost = true;
                     continue;
                 }
                 version |= matches!(parsed, Err(Bad::Version(_)));
@@ -153,11 +154,12 @@ impl<N: Nand> Boot<'_, N> {
                     (self.chip.volume, last_root) = (h.volume, word(5));
                 }
             }
+            unreadable &= lost;
         }
         match best {
             None if version => return Err(Error::Version),
             None if transferred => return Err(Error::Transferred),
-            None if unreadable == [true; 2] => return Err(Error::Damaged),
+            None if unreadable => return Err(Error::Damaged),
             None => return Err(Error::NotFormatted),
             Some((_, false)) => return Err(Error::Geometry),
             Some(_) => {}

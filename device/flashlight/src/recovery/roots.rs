@@ -11,7 +11,6 @@ use crate::format::limits::ANCHOR_PAGES;
 use crate::format::tag::Form;
 use crate::format::wellformed::is_well_formed;
 use crate::index::Index;
-use crate::space::store::Store;
 use flashkit_bytes::get_u32;
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
@@ -101,10 +100,11 @@ impl<'r, N: Nand> Durable<'r, N> {
         let geo = self.index.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut newest, mut before) = (None, None);
-        let (mut version, mut fits, mut unreadable) = (None, true, [false; 2]);
+        let (mut version, mut fits, mut unreadable) = (None, true, true);
         let (mut blocks, mut good) = ([RootBlock::default(); 2], 0);
         for (side, seen) in blocks.iter_mut().enumerate() {
             let block = self.anchor.roots[side];
+            let mut lost = block == u32::MAX;
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
                 let Index { store, scratch, .. } = &mut self.index;
@@ -114,7 +114,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                     seen.end = index + 1;
                 }
                 match header::parse(page, at) {
-                    _ if !status.is_readable() => unreadable[side] = true,
+                    _ if !status.is_readable() => lost = true,
                     Err(Bad::Version(v)) => version = Some(v),
                     Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, page, &h) => {
                         let word = |i: usize| get_u32(page, HEADER + 4 * i);
@@ -137,6 +137,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                     _ => {}
                 }
             }
+            unreadable &= lost;
         }
         let Some((header, second, last_root)) = best else {
             return Err(self.no_volume(version, unreadable));
@@ -166,17 +167,15 @@ impl<'r, N: Nand> Durable<'r, N> {
         })
     }
 
-    /// What is said of a chip without a root page. Where pages of both root blocks cannot be read
+    /// What is said of a chip without a root page. Where pages of each root block are `unreadable`
     /// there may be a volume, which who is told of none would format. A first format that was cut
     /// once leaves such pages in one of them at most.
     #[cold]
-    fn no_volume(&mut self, version: Option<u8>, unreadable: [bool; 2]) -> Fault {
-        let Store { nand, geo, .. } = &mut self.index.store;
+    fn no_volume(&mut self, version: Option<u8>, unreadable: bool) -> Fault {
+        let nand = &mut self.index.store.nand;
         match version {
             Some(version) => nand.version(version),
-            None if unreadable == [true; 2] => {
-                nand.damaged(geo.page(BlockAddr(self.anchor.roots[0]), 0), Damaged::Root)
-            }
+            None if unreadable => nand.damaged(PageAddr::NONE, Damaged::Root),
             None => Fault::NotFormatted,
         }
     }
