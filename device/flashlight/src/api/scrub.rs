@@ -143,6 +143,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Reads one page, which is in use if that is `known`, and gives it
     /// back when it cannot be read.
+    #[inline(never)]
     fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Fault> {
         match self.index_mut().look_at(at, known)? {
             Look::Sound => Ok(None),

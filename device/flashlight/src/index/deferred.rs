@@ -157,11 +157,18 @@ impl<'r, N: Nand> Store<'r, N> {
 
     /// Of all deferred changes, one after another.
     pub fn nth_deferred(&self, n: usize) -> Option<DirRec> {
-        let lists = self.deferred_lists().into_iter();
-        let mut all = lists
-            .flat_map(groups)
-            .flat_map(|(_, group)| group.records());
-        all.nth(n)
+        let mut left = n;
+        for list in self.deferred_lists() {
+            for (_, group) in groups(list) {
+                for rec in group.records() {
+                    if left == 0 {
+                        return Some(rec);
+                    }
+                    left -= 1;
+                }
+            }
+        }
+        None
     }
 
     /// Forgets the deferred changes of a directory; whether there were any.
@@ -389,19 +396,27 @@ impl<'r, N: Nand> Index<'r, N> {
     /// all. What cannot be read now may be later: then another is written, and changes are only
     /// lost where none can be.
     pub(crate) fn write_most_deferred(&mut self, in_map_page: bool) -> Result<(), Fault> {
-        let (mut before, mut most) = ((usize::MAX, 0), None);
+        let (mut below, mut most) = (u32::MAX, None);
         loop {
             let [first, second] = self.store.deferred_lists();
             let second = if in_map_page { &[] } else { second };
-            let all = groups(first).chain(groups(second)).enumerate();
-            let all = all.map(|(n, (_, group))| ((group.len(), n), group.dir()));
-            let Some((size, dir)) = all.filter(|it| it.0 < before).max() else {
+            // By their lengths, each once.
+            let (mut next, mut number) = ((0, 0), 0);
+            for (_, group) in groups(first).chain(groups(second)) {
+                number += 1;
+                let rank = (group.len() as u32) << 16 | number;
+                if rank < below && rank > next.0 {
+                    next = (rank, group.dir());
+                }
+            }
+            let (rank, dir) = next;
+            if rank == 0 {
                 break;
-            };
+            }
             if self.write_deferred(dir)?.is_true() {
                 return Ok(());
             }
-            before = size;
+            below = rank;
             most = most.or(Some(dir));
         }
         if let Some(dir) = most {
