@@ -58,10 +58,8 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Blocks that lead to the checkpoint are its own, also where it says that they are over.
     fn own_system_blocks(&mut self) {
-        for i in 0..SYSTEM_MOST {
-            let Some(block) = self.system_blocks().nth(i) else {
-                break;
-            };
+        let mut named = [0; SYSTEM_MOST];
+        for &block in self.system_blocks(&mut named) {
             let s = &mut self.index.store;
             match s.state(block) {
                 BlockState::Free | BlockState::Clean => {
@@ -81,21 +79,19 @@ impl<N: Nand> Durable<'_, N> {
         let log = s.heads.log[LogArea::Bitmap as usize];
         let bitmap = s.log.blocks.as_slice();
         let pages = (0..self.index.map.roots.len() / 4).map(|i| self.index.map.root(i));
+        let mut named = [0; SYSTEM_MOST];
+        let may_be = |h: Head, seen: &mut SeenBlocks| h.next <= s.ppb() && seen.note(h.block);
         a.last_root < s.table.blocks()
-            && self.system_blocks().all(|block| seen.note(block))
+            && (self.system_blocks(&mut named).iter()).all(|&block| seen.note(block))
             && (log.block == u32::MAX || bitmap.iter().any(|&b| u32::from(b) == log.block))
             && s.heads.log[1..]
                 .iter()
                 .filter(|h| h.block != u32::MAX)
                 .all(|h| seen.note(h.block))
-            && (0..s.remnants.len)
-                .map(|i| s.remnants.get(i))
-                .chain(
-                    [s.heads.data[UPDATE], s.table.head()]
-                        .into_iter()
-                        .filter(|h| h.block != u32::MAX),
-                )
-                .all(|h| h.next <= s.ppb() && seen.note(h.block))
+            && (0..s.remnants.len).all(|i| may_be(s.remnants.get(i), &mut seen))
+            && [s.heads.data[UPDATE], s.table.head()]
+                .iter()
+                .all(|h| h.block == u32::MAX || may_be(*h, &mut seen))
             && s.heads.log.iter().all(|h| h.next <= s.ppb())
             && s.log.reserves[..s.log.reserved]
                 .iter()
@@ -106,24 +102,34 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Blocks of the checkpoint but the roots', and of the allocation log.
-    fn system_blocks(&self) -> impl Iterator<Item = u32> {
+    fn system_blocks<'a>(&self, named: &'a mut [u32; SYSTEM_MOST]) -> &'a [u32] {
         let (s, a) = (&self.index.store, &self.anchor);
-        let next = a.next_leaves.iter().filter(|block| **block != u32::MAX);
-        let bitmap = s.log.blocks.as_slice().iter();
-        [a.second, a.leaf.block]
-            .into_iter()
-            .chain(a.chain[..a.chained].iter().copied())
-            .chain(next.copied())
-            .chain(bitmap.map(|&b| u32::from(b)))
+        let mut len = 0;
+        let mut push = |block: u32| {
+            if let Some(place) = named.get_mut(len) {
+                *place = block;
+                len += 1;
+            }
+        };
+        push(a.second);
+        push(a.leaf.block);
+        a.chain[..a.chained].iter().for_each(|&block| push(block));
+        for &block in &a.next_leaves {
+            if block != u32::MAX {
+                push(block);
+            }
+        }
+        for &block in s.log.blocks.as_slice() {
+            push(block.into());
+        }
+        &named[..len]
     }
 
     /// Whether the states of the blocks that the checkpoint names are those of their uses.
     #[inline(never)]
     fn states_agree(&mut self) -> bool {
         let mut named = [0; SYSTEM_MOST];
-        let count = (named.iter_mut().zip(self.system_blocks()))
-            .map(|(place, block)| *place = block)
-            .count();
+        let named = self.system_blocks(&mut named);
         let (last_root, s) = (self.anchor.last_root, &mut self.index.store);
         let ppb = s.ppb();
         // Those of a page of the table have been looked at when that was read.
@@ -131,11 +137,11 @@ impl<N: Nand> Durable<'_, N> {
             || (0..s.table.blocks()).all(|block| s.valid_pages(block) <= ppb);
         // What was taken while the checkpoint was being written is not in its table.
         let is_used = |state| matches!(state, BlockState::Meta(_) | BlockState::Data(_));
-        let mut system = (0..=last_root).chain(named[..count].iter().copied());
         let is_log = |state, next| matches!(state, BlockState::Meta(n) if n <= next);
         let is_tail = |state, next| matches!(state, BlockState::Data(n) if n <= next);
         counts_fit
-            && !system.any(|block| is_used(s.state(block)))
+            && !(0..=last_root).any(|block| is_used(s.state(block)))
+            && !named.iter().any(|&block| is_used(s.state(block)))
             && (1..HEADS).all(|i| {
                 let Head { block, next } = s.heads.log[i];
                 block == u32::MAX || is_log(s.state(block), next)

@@ -49,12 +49,20 @@ impl<N: Nand> Durable<'_, N> {
         let mut at = put_lists(b, &s.log.reserves[..s.log.reserved], pages);
         // Those that lead to this one, or have led to the one before.
         let mut over = [u32::MAX; RETIRING + CHAIN + 1];
-        let retiring = s.retiring.as_slice().iter().map(|&b| u32::from(b));
-        let led = a.chain[..a.chained].iter().copied();
-        let old = Some(a.old_second).filter(|&b| b != u32::MAX);
-        let count = (over.iter_mut().zip(retiring.chain(led).chain(old)))
-            .map(|(place, block)| *place = block)
-            .count();
+        let mut count = 0;
+        let mut push = |block: u32| {
+            if let Some(place) = over.get_mut(count) {
+                *place = block;
+                count += 1;
+            }
+        };
+        for &block in s.retiring.as_slice() {
+            push(block.into());
+        }
+        a.chain[..a.chained].iter().for_each(|&block| push(block));
+        if a.old_second != u32::MAX {
+            push(a.old_second);
+        }
         at = s.encode_table(b, at, &over[..count]);
         // As many entries as fit; the list is a help, not a need.
         let size = crate::space::dirty::entry_size(s.ppb());

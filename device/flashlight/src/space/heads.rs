@@ -26,15 +26,21 @@ impl WriteHeads {
 
     /// The head in a block.
     pub fn find(&self, block: u32) -> Option<Head> {
-        let mut all = self.log.iter().chain(&self.data);
-        all.find(|head| head.block == block).copied()
+        for heads in [&self.log[..], &self.data] {
+            if let Some(head) = heads.iter().find(|head| head.block == block) {
+                return Some(*head);
+            }
+        }
+        None
     }
 
     /// Writes a block no more.
     pub fn let_go(&mut self, block: u32) {
-        for head in self.log.iter_mut().chain(&mut self.data) {
-            if head.block == block {
-                *head = Head::NONE;
+        for heads in [&mut self.log[..], &mut self.data] {
+            for head in heads {
+                if head.block == block {
+                    *head = Head::NONE;
+                }
             }
         }
     }

@@ -359,7 +359,10 @@ impl<'r> Table<'r> {
 
     /// A block is as others from here on: it has failed, and is not to be erased for another use.
     pub fn disown(&mut self, block: u32) {
-        for own in self.paged.iter_mut().flat_map(|p| &mut p.own) {
+        let Some(p) = &mut self.paged else {
+            return;
+        };
+        for own in &mut p.own {
             if u32::from(*own) == block {
                 *own = u16::MAX;
             }
