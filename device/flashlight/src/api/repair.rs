@@ -105,19 +105,21 @@ impl<N: Nand> FlashLight<'_, N> {
                 fs.index_mut().stop_filling(block, in_use);
                 let first = block * fs.store().ppb();
                 let ppb = fs.store().ppb();
-                let pages = || (first..first + ppb).map(PageAddr);
+                let pages = first..first + ppb;
                 // Pages of the block table may have been written elsewhere since the walk. On a
                 // damaged volume another may claim the same page.
                 let table = fs.store().table.copies();
-                let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
-                let of_table = table.filter(here).count() as u32;
-                let others = pages().filter_map(in_use).filter(|a| *a != Area::Table);
-                let used = (others.count() as u32 + of_table).min(ppb);
-                let is_data = pages().find_map(in_use) == Some(Area::Data);
+                let mut used = table.filter(|at| pages.contains(&at.0)).count() as u32;
+                let mut area = None;
+                for other in pages.clone().filter_map(|page| in_use(PageAddr(page))) {
+                    used += u32::from(other != Area::Table);
+                    area = area.or(Some(other));
+                }
+                let (used, is_data) = (used.min(ppb), area == Some(Area::Data));
                 if let Some(i) = fs.store().dirty.find(block) {
-                    let right = pages().all(|page| {
-                        let index = fs.store().geo.index_of(page);
-                        fs.store().dirty.is_valid(i, index) == in_use(page).is_some()
+                    let right = pages.clone().all(|page| {
+                        let valid = fs.store().dirty.is_valid(i, page - first);
+                        valid == in_use(PageAddr(page)).is_some()
                     });
                     if !right {
                         fs.store_mut().dirty.remove(i);
@@ -419,12 +421,12 @@ impl<N: Nand> Index<'_, N> {
     /// or of another kind: they would be lost, and no mount takes it for such a block.
     fn stop_filling(&mut self, block: u32, in_use: &dyn Fn(PageAddr) -> Option<Area>) {
         let first = block * self.store.ppb();
-        let used = |index: &u32| in_use(PageAddr(first + index));
-        let end = (0..self.store.ppb()).rev().find(|i| used(i).is_some());
-        let end = end.map_or(0, |index| index + 1);
-        let mut kinds = [false; 2];
-        for area in (0..end).filter_map(|i| used(&i)) {
-            kinds[usize::from(area == Area::Data)] = true;
+        let (mut end, mut kinds) = (0, [false; 2]);
+        for index in 0..self.store.ppb() {
+            if let Some(area) = in_use(PageAddr(first + index)) {
+                end = index + 1;
+                kinds[usize::from(area == Area::Data)] = true;
+            }
         }
         let is_wrong = |head: &Head, other: bool| head.next < end || other;
         let (store, [meta, data]) = (&mut self.store, kinds);

@@ -331,7 +331,11 @@ impl<N: Nand> Index<'_, N> {
             AnySlot::Dir(i) => self.dirs[i].change(),
             AnySlot::File(i) => self.files[i].dirty = true,
         }
-        for page in copies.iter().map(|c| c.from).chain(old) {
+        for n in 0.. {
+            let page = match copies.get(n).map(|copy| copy.from).or(old) {
+                Some(page) if n <= copies.len() => page,
+                _ => break,
+            };
             match slot {
                 AnySlot::Dir(i) => {
                     self.store.invalidate(page, MayProgram);

@@ -253,16 +253,25 @@ pub(crate) fn encode(
         (at, count) = (at + dirrec::SIZE, count + 1);
         Some(())
     };
-    for hash in hashes.chain([NO_HASH]) {
+    let mut hashes = hashes;
+    loop {
+        let hash = hashes.next().unwrap_or(NO_HASH);
         let from = dir.record_search(hash, HASH_SHIFT);
-        let mut records = (from..dir.records())
-            .map(|r| DirRec::decode(dir.record(r)))
-            .take_while(|rec| rec.hash == hash)
-            .peekable();
-        if records.peek().is_none() && hash < NO_HASH {
+        let mut r = from;
+        while r < dir.records() {
+            let rec = DirRec::decode(dir.record(r));
+            if rec.hash != hash {
+                break;
+            }
+            push(rec)?;
+            r += 1;
+        }
+        if hash == NO_HASH {
+            break;
+        }
+        if r == from {
             push(none(hash))?;
         }
-        records.try_for_each(&mut push)?;
     }
     put_u32(out, 0, word | count << COUNT_SHIFT);
     Some(at)

@@ -217,11 +217,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
     /// Removes the first run of a range of indexes, or the part of it that is in the range, and
     /// gives it; none is left where there is none. Needs room for one extent.
     pub fn extent_cut(&mut self, from: u32, to: u32) -> Option<Extent> {
-        let first = self.extent_search(from).saturating_sub(1);
-        let (r, e, cut) = (first..self.extents())
-            .map(|r| (r, self.extent(r)))
-            .take_while(|(_, e)| e.index < to)
-            .find_map(|(r, e)| Some((r, e, e.clip(from, to)?)))?;
+        let mut r = self.extent_search(from).saturating_sub(1);
+        let (e, cut) = loop {
+            if r >= self.extents() {
+                return None;
+            }
+            let e = self.extent(r);
+            if e.index >= to {
+                return None;
+            }
+            match e.clip(from, to) {
+                Some(cut) => break (e, cut),
+                None => r += 1,
+            }
+        };
         match (e.clip(0, from), e.clip(to, extent::INDEX_END)) {
             (Some(left), Some(right)) => {
                 self.extent_set(r, &left);

@@ -120,8 +120,12 @@ fn find(list: &[u8], dir: u32) -> Option<(Range<usize>, Group<'_>)> {
 
 /// The group of a directory in either list.
 fn find_in<'a>(lists: [&'a [u8]; 2], dir: u32) -> Option<Group<'a>> {
-    let mut found = lists.into_iter().filter_map(|list| find(list, dir));
-    found.next().map(|(_, group)| group)
+    for list in lists {
+        if let Some((_, group)) = find(list, dir) {
+            return Some(group);
+        }
+    }
+    None
 }
 
 impl<'r, N: Nand> Store<'r, N> {
@@ -379,7 +383,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let pages = (blocks * store.ppb()) as usize;
         let beyond = store.deferred_len().saturating_sub(least);
         beyond <= GROUP_LEAST * pages
-            || store.deferred_lists().into_iter().flat_map(groups).count() <= pages
+            || (store.deferred_lists().iter()).fold(0, |n, list| n + groups(list).count()) <= pages
     }
 
     /// Bytes of deferred changes that may lie in the page of the map: so many that a mount, which

@@ -334,11 +334,16 @@ impl<N: Nand> Index<'_, N> {
         ptr: u32,
     ) -> Option<(usize, RecState)> {
         let view = self.dirs[i].dir();
-        (view.record_search(hash, HASH_SHIFT)..view.records())
-            .map(|r| (r, DirRec::decode(view.record(r))))
-            .take_while(|(_, rec)| rec.hash == hash)
-            .find(|(_, rec)| rec.is_entry() && rec.same_object(target, ptr))
-            .map(|(r, rec)| (r, rec.state))
+        for r in view.record_search(hash, HASH_SHIFT)..view.records() {
+            let rec = DirRec::decode(view.record(r));
+            if rec.hash != hash {
+                break;
+            }
+            if rec.is_entry() && rec.same_object(target, ptr) {
+                return Some((r, rec.state));
+            }
+        }
+        None
     }
 
     /// Makes sure that the entry of a file at `old` can be made to point elsewhere without

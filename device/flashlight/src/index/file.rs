@@ -283,11 +283,16 @@ impl<N: Nand> Index<'_, N> {
         let view = self.files[i].file();
         // One that begins before it may reach into it.
         let first = view.record_search(from, 0).saturating_sub(1);
-        (first..view.record_search(INDEX_END, 0))
-            .map(|r| Extent::decode(view.record(r)))
-            .take_while(|e| e.index < to)
-            .find(|e| e.masks && e.end() > from)
-            .map(|e| e.index)
+        for r in first..view.record_search(INDEX_END, 0) {
+            let e = Extent::decode(view.record(r));
+            if e.index >= to {
+                break;
+            }
+            if e.masks && e.end() > from {
+                return Some(e.index);
+            }
+        }
+        None
     }
 
     /// Refuses a change that may add pointers to index pages where these leave less than
