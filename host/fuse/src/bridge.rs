@@ -23,14 +23,12 @@ use fuser::{
 };
 
 use crate::convert::{self, InoMap};
+use crate::gather::PIECE;
 use crate::state::{Effect, Inner, Shared};
 use crate::{AccessTimes, MountOptions, gc, sync};
 
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
-
-/// A write up to this length is made as a whole, or refused.
-const PIECE: usize = 4096;
 
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
@@ -624,12 +622,13 @@ impl Filesystem for Bridge {
             let mut written = data.len();
             match fs.write(ino, offset, data, now) {
                 // A file grows page by page: what there was room for is written.
-                Err(Error::NoSpace) if size <= offset => {
-                    let grown = fs.getattr(ino)?.size.saturating_sub(offset);
-                    written = usize::try_from(grown).map_or(written, |grown| grown.min(written));
-                    if written == 0 {
+                Err(Error::NoSpace) if data.len() > PIECE => {
+                    let grown = fs.getattr(ino)?.size;
+                    if grown <= size.max(offset) {
                         return Err(Error::NoSpace);
                     }
+                    let there = usize::try_from(grown - offset);
+                    written = there.map_or(written, |there| there.min(written));
                 }
                 done => done?,
             }

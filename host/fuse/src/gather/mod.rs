@@ -33,6 +33,8 @@ use self::pieces::Pieces;
 use self::young::Young;
 use crate::Served;
 
+/// A write up to this length makes a file longer by all of itself, or not at all.
+pub(crate) const PIECE: usize = 4096;
 /// A longer write goes through.
 const WRITE_MAX: usize = 256 << 10;
 /// What is held of one file, and the memory for what is kept of it once it is written.
@@ -529,6 +531,21 @@ impl Gathered {
         });
         self.keep_less();
         Ok(true)
+    }
+
+    /// The size of a file after a write that failed. Who is told that nothing was written must not
+    /// find the file longer.
+    fn left_of(&mut self, ino: Ino, before: u64, len: usize, now: Time) -> Option<u64> {
+        let size = self.fs.getattr(ino).ok()?.size;
+        if len > PIECE || size <= before {
+            return Some(size);
+        }
+        let set = SetAttr {
+            size: Some(before),
+            now,
+            ..SetAttr::default()
+        };
+        Some(self.fs.setattr(ino, &set).ok()?.size)
     }
 
     /// An attribute of a file has changed, or one of its names.

@@ -221,19 +221,21 @@ impl FileSystem for Gathered {
         let end = offset.saturating_add(data.len() as u64);
         self.write_part(ino, offset, end)?;
         self.yield_to(data.len());
+        let before = match self.files.get(&ino).and_then(|file| file.size) {
+            Some(size) => size,
+            None => self.fs.getattr(ino)?.size,
+        };
         let written = self.fs.write(ino, offset, data, now);
         // Of one that failed a part may be there.
-        let there = match written {
-            Ok(()) => None,
-            Err(_) => self.fs.getattr(ino).ok(),
+        let size = match written {
+            Ok(()) => Some(before.max(end)),
+            Err(_) => self.left_of(ino, before, data.len(), now),
         };
         self.change(ino, |file| {
             file.kept = Pieces::default();
+            file.size = size;
             if written.is_ok() {
-                file.size = file.size.map(|size| size.max(end));
                 (file.mtime, file.ctime) = (now, now);
-            } else {
-                file.size = there.map(|attr| attr.size);
             }
         });
         written

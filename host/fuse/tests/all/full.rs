@@ -74,6 +74,42 @@ fn a_full_chip_acknowledges_nothing_that_it_loses() {
     assert_eq!(path::read_file(&mut *fs, b"/other").unwrap(), acknowledged);
 }
 
+/// Else a file is longer after a remount than its writer was told, by a part of what was refused.
+#[test]
+fn a_refused_write_leaves_no_file_longer_than_its_writer_was_told() {
+    // The server is asked each time how long the file is.
+    let mut options = MountOptions::default();
+    options.set("attr_timeout=0").unwrap();
+    let mut refused = 0;
+    for (piece, back) in [(300_000, 1_000), (300_000, 0), (4_096, 1_000), (3_489, 0)] {
+        let Some(m) = Mounted::over(flash(), &options) else {
+            return;
+        };
+        let grown = File::create(m.path("grown")).unwrap();
+        let mut filler = File::create(m.path("filler")).unwrap();
+        let mut left = fill(&mut filler, 1 << 20);
+        let mut told = 0;
+        for i in 0..200 {
+            // A page or some more have room again.
+            left -= 2_048 * (1 + i % 5);
+            filler.set_len(left).unwrap();
+            let offset = u64::saturating_sub(told, back);
+            match grown.write_at(&vec![i as u8; piece], offset) {
+                Ok(n) => told = offset + n as u64,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::StorageFull);
+                    refused += 1;
+                }
+            }
+            let there = grown.metadata().unwrap().len();
+            assert_eq!(there, told, "{piece} bytes, {back} before the end");
+        }
+        drop((grown, filler));
+        m.unmount();
+    }
+    assert!(refused > 0);
+}
+
 /// What was mapped and written to, and finds no room, is told by `fsync`.
 #[test]
 fn mapped_writes_without_room_are_told() {
