@@ -84,7 +84,7 @@ struct File {
     ctime: Time,
     /// Created, and not closed since.
     is_new: bool,
-    /// The directory that it was created in, or has been moved to since.
+    /// The directory that it was created in, or has been moved to since, if it was not synced yet.
     dir: Option<Ino>,
     /// Cut to nothing, and not closed since.
     is_cut: bool,
@@ -583,6 +583,15 @@ impl Gathered {
         if let Some(file) = self.files.get_mut(&ino) {
             file.dir = file.dir.and(Some(dir));
         }
+    }
+
+    /// Files that are new in a directory, in the order of their numbers.
+    fn new_in(&self, dir: Ino) -> Vec<Ino> {
+        let is_in = |file: &File| file.dir == Some(dir) && !file.is_nameless;
+        let new = self.files.iter().filter(|(_, file)| is_in(file));
+        let mut new: Vec<Ino> = new.map(|(ino, _)| *ino).collect();
+        new.sort_unstable();
+        new
     }
 
     /// Before a change of names, which takes room, and may be of what was looked up.

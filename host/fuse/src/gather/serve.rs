@@ -289,17 +289,21 @@ impl FileSystem for Gathered {
 
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         self.write_file(ino)?;
-        // A directory has the files that are new in it.
-        let is_in = |held: &Ino| {
-            let file = self.files.get(held);
-            file.is_some_and(|file| file.dir == Some(ino) && !file.is_nameless)
-        };
-        let new: Vec<Ino> = self.turns.values().copied().filter(is_in).collect();
-        for file in new {
-            self.write_file(file)?;
+        // A directory has the files that are new in it. What others have made the file system write
+        // of them meanwhile was without what was held.
+        let mut synced = self.new_in(ino);
+        for file in &synced {
+            self.write_file(*file)?;
         }
         self.yield_to(0);
-        self.fs.fsync(ino)
+        synced.push(ino);
+        for file in synced {
+            self.fs.fsync(file)?;
+            if let Some(file) = self.files.get_mut(&file) {
+                file.dir = None;
+            }
+        }
+        Ok(())
     }
 
     fn readdir(

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::testing::{files, flash, held};
-use flashkit_sim::Rng;
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_nand::Nand;
+use flashkit_sim::{Access, Rng, SimNand, preset};
+use flashkit_vfs::any::{self, AnyNand};
 use flashkit_vfs::{Error, FileSystem, Measured, MemoryFs, NewInode};
 
 /// What is counted, and in which order, is what there is.
@@ -462,6 +465,49 @@ fn a_directory_that_is_synced_has_what_was_moved_there_empty() {
         assert!(fs.holds(file), "it is not there any more");
         fs.fsync(to).unwrap();
         assert!(!fs.holds(file), "is_exchange {is_exchange}");
+    }
+}
+
+/// Others that came after them, a link and a rename have had their inodes written, without what was
+/// held.
+#[test]
+fn what_is_new_in_a_directory_that_was_synced_is_there_after_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("chip");
+    let chip = SimNand::create(&image, preset("micron-20m").unwrap()).unwrap();
+    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    drop(FlashLight::format(chip, &mut ram, 1, &New::default()).unwrap());
+    let mount = || {
+        let chip = SimNand::open(&image, Access::ReadWrite).unwrap();
+        let ram = vec![0; ram_needed(&chip.geometry())].leak();
+        any::mount(AnyNand::new(chip), ram, Config::default()).unwrap()
+    };
+    let mut fs = held(Box::new(mount()));
+    let (root, now, new) = (fs.root(), Time::default(), NewInode::default());
+    let from = fs.mkdir(root, b"from", &new).unwrap().ino;
+    let mut written = Vec::new();
+    for n in 0..8_u8 {
+        let name = [b'a' + n];
+        let made_in = if n % 2 == 0 { root } else { from };
+        let file = fs.create(made_in, &name, &new).unwrap().ino;
+        fs.open(file).unwrap();
+        fs.write(file, 0, &[n; 5_000], now).unwrap();
+        if n % 2 == 1 {
+            fs.rename(from, &name, root, &name, false, now).unwrap();
+        }
+        written.push((name, file));
+    }
+    fs.link(written[2].1, root, b"link", now).unwrap();
+    fs.fsync(root).unwrap();
+    // As when the server is killed.
+    drop(fs);
+    let mut fs = mount();
+    for (name, _) in written {
+        let file = fs.lookup(root, &name).unwrap();
+        assert_eq!(file.size, 5_000, "{}", name[0]);
+        let mut read = [0xff; 5_000];
+        assert_eq!(fs.read(file.ino, 0, &mut read), Ok(5_000));
+        assert_eq!(read, [name[0] - b'a'; 5_000]);
     }
 }
 
