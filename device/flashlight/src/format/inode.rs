@@ -325,6 +325,10 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     pub fn record(&self, i: usize) -> &[u8] {
         part(self.b(), self.records_at() + self.rec() * i, self.rec())
     }
+    /// All records.
+    pub fn record_bytes(&self) -> &[u8] {
+        part(self.b(), self.records_at(), self.rec() * self.records())
+    }
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn record_search(&self, key: u32, shift: u32) -> usize {
         let records = self.b().get(self.records_at()..).unwrap_or_default();

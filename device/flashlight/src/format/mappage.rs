@@ -162,6 +162,9 @@ impl<'a, const REC: usize> MapPage<&'a [u8], REC> {
 pub(crate) struct Extents<'a>(&'a [u8]);
 
 impl<'a> Extents<'a> {
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
     fn get(self, i: usize) -> Extent {
         Extent::decode(part(self.0, extent::SIZE * i, extent::SIZE))
     }

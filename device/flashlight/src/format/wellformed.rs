@@ -168,13 +168,20 @@ impl Chip {
     fn inode(&self, view: &AnyView<'_>, limit: u32) -> bool {
         let (pointers, xattr) = (view.pointers(), view.xattr());
         (xattr.is_none() || self.has(xattr.0))
-            && self.pointers(pointers, |p| view.pointer(p), limit)
+            && self.pointers(pointers, &|p| view.pointer(p), limit)
     }
 
     /// Whether so many pointers lead to pages, their keys in order and below `limit`.
-    fn pointers(&self, n: usize, pointer: impl Fn(usize) -> (u32, PageAddr), limit: u32) -> bool {
-        (0..n).all(|p| self.has(pointer(p).1.0) && pointer(p).0 < limit)
-            && (1..n).all(|p| pointer(p - 1).0 < pointer(p).0)
+    fn pointers(&self, n: usize, pointer: &dyn Fn(usize) -> (u32, PageAddr), limit: u32) -> bool {
+        let mut least = 0;
+        for p in 0..n {
+            let (key, page) = pointer(p);
+            if !self.has(page.0) || key >= limit || key < least {
+                return false;
+            }
+            least = key + 1;
+        }
+        true
     }
 
     fn dir(&self, view: &DirView<'_>) -> bool {
@@ -187,11 +194,14 @@ impl Chip {
             }
         };
         let record = |r| DirRec::decode(view.record(r));
-        is_placed
-            && view.mode() & MODE_TYPE == MODE_DIR
-            && self.inode(&view.any(), NO_HASH)
-            && (0..n).all(|r| self.entry(&record(r)))
-            && (1..n).all(|r| record(r - 1).hash <= record(r).hash)
+        is_placed && view.mode() & MODE_TYPE == MODE_DIR && self.inode(&view.any(), NO_HASH) && {
+            let mut least = 0;
+            (0..n).map(record).all(|rec| {
+                let is_behind = rec.hash >= least;
+                least = rec.hash;
+                is_behind && self.entry(&rec)
+            })
+        }
     }
 
     fn entry(&self, rec: &DirRec) -> bool {
@@ -233,10 +243,7 @@ impl Chip {
             && view
                 .fragment()
                 .is_none_or(|f| f.page < INDEX_END && f.off + f.len <= self.page_size as usize)
-            && (0..n).all(|r| self.log_record(&record(r)))
-            && (1..n).all(|r| follows(&record(r - 1), &record(r)))
-            && self.fits((0..n).map(record))
-            && self.frees_once((0..n).map(record))
+            && self.extents(view.record_bytes(), true)
     }
 
     /// A file's names: its own, or none of a file that is found by its number; and the
@@ -255,9 +262,7 @@ impl Chip {
                 Item::Page(page) => self.has(page.0),
                 name => is_further_name(&name),
             })
-            && pages()
-                .enumerate()
-                .all(|(n, page)| pages().take(n).all(|before| before != page))
+            && pages().all(|page| pages().filter(|other| *other == page).count() == 1)
     }
 
     fn names_page(page: &[u8], used: usize) -> bool {
@@ -294,20 +299,36 @@ impl Chip {
         end.is_some_and(|end| end <= INDEX_END) && self.has_run(e.page, e.count)
     }
 
-    /// Whether there are as many pages on the chip as extents map.
-    fn fits(&self, extents: impl Iterator<Item = Extent>) -> bool {
-        let mapped = extents
-            .filter(Extent::is_mapping)
-            .try_fold(0u32, |sum, e| sum.checked_add(e.count));
-        mapped.is_some_and(|pages| pages <= self.pages)
+    /// Whether these are extents, or with `notes` what else a log may have; in their order; and
+    /// there are as many pages on the chip as they map, and as runs are noted as free.
+    fn extents(&self, bytes: &[u8], notes: bool) -> bool {
+        let (mut mapped, mut freed) = (0u32, 0u32);
+        let mut before = None;
+        for e in bytes.chunks_exact(extent::SIZE).map(Extent::decode) {
+            let is_one = match notes {
+                true => self.log_record(&e),
+                false => self.extent(&e),
+            };
+            if !is_one || before.is_some_and(|before| !follows(&before, &e)) {
+                return false;
+            }
+            if e.is_mapping() {
+                mapped = mapped.saturating_add(e.count);
+            }
+            if e.index == FREED_RUN {
+                freed = freed.saturating_add(e.count);
+            }
+            before = Some(e);
+        }
+        mapped <= self.pages && freed <= self.pages
     }
 
-    /// Whether there are as many pages on the chip as runs are noted as free.
-    fn frees_once(&self, records: impl Iterator<Item = Extent>) -> bool {
-        let freed = records
-            .filter(|e| e.index == FREED_RUN)
-            .try_fold(0u32, |sum, e| sum.checked_add(e.count));
-        freed.is_some_and(|pages| pages <= self.pages)
+    /// Whether the extents of a map are such, and of the keys from `first` to `end`.
+    fn extents_of_keys(&self, bytes: &[u8], first: u32, end: u32) -> bool {
+        let last = bytes.len().saturating_sub(extent::SIZE);
+        self.extents(bytes, false)
+            && (bytes.is_empty()
+                || (get_u32(bytes, 0) >= first && Extent::decode(&bytes[last..]).end() <= end))
     }
 
     /// What all maps and index pages have in common.
@@ -344,16 +365,12 @@ impl Chip {
 
     fn extent_map(&self, page: &[u8], used: usize) -> bool {
         let view = MapPage::<_, { extent::SIZE }>::on(page);
-        let (n, first, end) = (view.count(), view.first_key(), view.end_key());
-        let record = |r| Extent::decode(view.record(r));
+        let (first, end) = (view.first_key(), view.end_key());
         Self::map(&view, used)
             && view.owner().ino >= FIRST_FILE
             && first < end
             && end <= INDEX_END
-            && (0..n).map(record).all(|e| self.extent(&e))
-            && (1..n).all(|r| follows(&record(r - 1), &record(r)))
-            && self.fits((0..n).map(record))
-            && (n == 0 || (record(0).index >= first && record(n - 1).end() <= end))
+            && self.extents_of_keys(view.into_extents().bytes(), first, end)
     }
 
     /// Of an index page that is one: what waits there belongs to one map each.
@@ -361,12 +378,9 @@ impl Chip {
         let view = MapPage::<_, 8>::on(page);
         let n = view.waiting();
         let (first, end) = (view.first_key(), view.end_key().min(INDEX_END));
-        let record = |r| view.extent(r);
         let of_one = |e: Extent| view.pointer_for(e.index) == view.pointer_for(e.end() - 1);
-        (0..n).map(record).all(|e| self.extent(&e) && of_one(e))
-            && (1..n).all(|r| follows(&record(r - 1), &record(r)))
-            && self.fits((0..n).map(record))
-            && (n == 0 || (record(0).index >= first && record(n - 1).end() <= end))
+        let waiting = MapPage::<_, 8>::on(page).into_extents();
+        self.extents_of_keys(waiting.bytes(), first, end) && (0..n).all(|r| of_one(view.extent(r)))
     }
 
     /// An index page of maps whose keys are below `limit`.
@@ -376,7 +390,7 @@ impl Chip {
         Self::map(&view, used)
             && n > 0
             && view.pointer(0).0 >= view.first_key()
-            && self.pointers(n, |p| view.pointer(p), limit)
+            && self.pointers(n, &|p| view.pointer(p), limit)
     }
 }
 
