@@ -302,23 +302,24 @@ impl Chip {
     /// Whether these are extents, or with `notes` what else a log may have; in their order; and
     /// there are as many pages on the chip as they map, and as runs are noted as free.
     fn extents(&self, bytes: &[u8], notes: bool) -> bool {
-        let (mut mapped, mut freed) = (0u32, 0u32);
-        let mut before = None;
+        let (mut mapped, mut freed, mut least) = (0u32, 0u32, 0);
         for e in bytes.chunks_exact(extent::SIZE).map(Extent::decode) {
             let is_one = match notes {
                 true => self.log_record(&e),
                 false => self.extent(&e),
             };
-            if !is_one || before.is_some_and(|before| !follows(&before, &e)) {
+            if !is_one || e.index < least {
                 return false;
             }
+            // Extents are apart, notes of what is free are ordered by their kind.
+            least = e.index;
             if e.is_mapping() {
+                least = e.end();
                 mapped = mapped.saturating_add(e.count);
             }
             if e.index == FREED_RUN {
                 freed = freed.saturating_add(e.count);
             }
-            before = Some(e);
         }
         mapped <= self.pages && freed <= self.pages
     }
@@ -396,16 +397,6 @@ impl Chip {
 
 fn is_further_name(item: &Item<'_>) -> bool {
     matches!(item, Item::Name { dir, name } if is_dir(*dir) && is_name(name))
-}
-
-/// Whether one record may stand behind another: extents in order and apart, notes of what is free
-/// by their kind.
-fn follows(before: &Extent, e: &Extent) -> bool {
-    if before.is_mapping() {
-        before.end() <= e.index
-    } else {
-        before.index <= e.index
-    }
 }
 
 #[cfg(test)]
