@@ -96,7 +96,7 @@ impl<N: Nand> Volume<'_, N> {
         let mut done = 0;
         while done < want {
             let at = offset + done as u64;
-            let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
+            let (index, off) = self.store().place_of(at);
             let n = (ps - off).min(want - done);
             self.index_mut()
                 .read_part(i, index, off, &mut buf[done..done + n])?;
@@ -119,7 +119,7 @@ impl<N: Nand> Volume<'_, N> {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
-            let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
+            let (index, off) = self.store().place_of(at);
             let n = (ps - off).min(data.len() - done);
             if room {
                 self.make_room()?;

@@ -47,19 +47,18 @@ impl<N: Nand> FlashLight<'_, N> {
                 fs.volume.make_room()?;
                 let i = fs.index_mut().load_data_file(node)?;
                 fs.index().need_place(i, KEPT)?;
-                let (index, off) = ((at / ps) as u32, at % ps);
+                let (index, off) = fs.store().place_of(at);
                 // Beyond the end of the file a page holds zeros.
                 let whole = if end == size {
-                    end.div_ceil(ps)
+                    fs.store().pages_of(end)
                 } else {
-                    end / ps
-                } as u32;
+                    fs.store().place_of(end).0
+                };
                 if off == 0 && index < whole {
                     at = u64::from(fs.index_mut().punch_pages(i, index, whole)?) * ps;
                 } else {
-                    let n = (ps - off).min(end - at);
-                    fs.index_mut()
-                        .zero_part(i, index, off as usize, (off + n) as usize)?;
+                    let n = (ps - off as u64).min(end - at);
+                    fs.index_mut().zero_part(i, index, off, off + n as usize)?;
                     at += n;
                 }
                 // Making room may have written the inode without this.

@@ -38,7 +38,7 @@ impl<N: Nand> Volume<'_, N> {
         mut when: When,
     ) -> Result<(), Fault> {
         let ps = self.store().page_size();
-        let (first, pages) = ((offset / ps as u64) as u32, data.len() / ps);
+        let (first, pages) = (self.store().place_of(offset).0, data.len() / ps);
         for (k, page) in data.chunks_exact(ps).enumerate() {
             let left = (pages - 1 - k) as u8;
             let update = Update { when, left };

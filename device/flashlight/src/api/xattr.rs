@@ -16,6 +16,7 @@ use crate::format::attributes::{Attributes, AttributesPage, HEAD, XATTR_NAME_MAX
 use crate::format::inode::Time;
 use crate::format::mappage::{self, MapPage};
 use crate::format::node::Node;
+use crate::format::wellformed::has_none;
 use flashkit_bytes::put_u16;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -99,7 +100,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if name.len() > XATTR_NAME_MAX {
                 return Err(Fault::NameTooLong);
             }
-            if name.is_empty() || name.contains(&0) {
+            if name.is_empty() || !has_none(name, 0) {
                 return Err(Fault::Invalid);
             }
             let new = HEAD + name.len() + value.len();

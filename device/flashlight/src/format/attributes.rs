@@ -2,6 +2,7 @@
 
 use crate::format::inode::FileView;
 use crate::format::mappage::{self, MapPage};
+use crate::format::wellformed::has_none;
 use flashkit_bytes::get_u16;
 
 /// Bytes before a name.
@@ -55,7 +56,7 @@ impl<'a> Attributes<'a> {
         let mut end = 0;
         let named = self.iter().all(|(at, name, value)| {
             end = at + HEAD + name.len() + value.len();
-            !name.is_empty() && !name.contains(&0) && self.find(name).map(|f| f.0) == Some(at)
+            !name.is_empty() && has_none(name, 0) && self.find(name).map(|f| f.0) == Some(at)
         });
         named && end == self.0.len() && end > 0
     }

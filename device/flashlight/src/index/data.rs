@@ -108,11 +108,9 @@ impl<N: Nand> Index<'_, N> {
         now: Time,
     ) -> Result<(), Fault> {
         self.files[i].change();
-        let ps = self.store.page_size() as u64;
         let old = self.files[i].file().size();
         if size < old {
-            let off = (size % ps) as usize;
-            let index = (size / ps) as u32;
+            let (index, off) = self.store.place_of(size);
             // Damage is met before anything has changed.
             self.prepare_truncate(i, size)?;
             if off > 0 && self.map_lookup(i, index)?.page.is_some() {
@@ -131,7 +129,7 @@ impl<N: Nand> Index<'_, N> {
         view.set_size(size);
         view.set_modified(now);
         if size < old {
-            self.map_truncate(i, size.div_ceil(ps) as u32)?;
+            self.map_truncate(i, self.store.pages_of(size))?;
         }
         Ok(())
     }
@@ -180,11 +178,11 @@ impl<N: Nand> Index<'_, N> {
     ) -> Result<Option<u64>, Fault> {
         let i = self.load_data_file(node)?;
         let (size, ps) = (self.files[i].file().size(), self.store.page_size() as u64);
-        let pages = size.div_ceil(ps) as u32;
+        let pages = self.store.pages_of(size);
         if offset >= size {
             return Ok(None);
         }
-        let mut index = (offset / ps) as u32;
+        let mut index = self.store.place_of(offset).0;
         while index < pages {
             let mapped = self.map_lookup(i, index)?;
             let end = index.saturating_add(mapped.run.max(1)).min(pages);

@@ -20,16 +20,16 @@ impl<N: Nand> Index<'_, N> {
         let i = (self.file_slot(node.ino)).filter(|&i| self.files[i].updates.is_some())?;
         let (pages, end) = (len / ps, offset.saturating_add(len as u64));
         let view = self.files[i].file();
-        let indexes = offset / ps as u64..end / ps as u64;
+        let ((first, rest), (last, _)) = (self.store.place_of(offset), self.store.place_of(end));
         let can_be = (1..=PAGES_MOST).contains(&pages)
             && len.is_multiple_of(ps)
-            && offset.is_multiple_of(ps as u64)
+            && rest == 0
             && (end <= view.size()
                 || offset == view.size() && pages <= GROWTH && !self.is_half_cut(i))
             && view
                 .fragment()
-                .is_none_or(|f| !indexes.contains(&u64::from(f.page)));
-        self.takes_updates(i, pages as u32, end / ps as u64, now)
+                .is_none_or(|f| !(first..last).contains(&f.page));
+        self.takes_updates(i, pages as u32, last.into(), now)
             .filter(|_| can_be)
     }
 

@@ -167,6 +167,20 @@ impl<N: Nand> Store<'_, N> {
         self.geo.page_size() as usize
     }
 
+    /// The page of a file that has a byte, and which of its bytes that is. Pages are powers of two:
+    /// no division of 64 bits.
+    pub fn place_of(&self, at: u64) -> (u32, usize) {
+        let size = self.geo.page_size();
+        let index = (at >> size.trailing_zeros()) as u32;
+        (index, at as usize & (size as usize - 1))
+    }
+
+    /// The pages of a file of so many bytes.
+    pub fn pages_of(&self, size: u64) -> u32 {
+        let (whole, rest) = self.place_of(size);
+        whole + u32::from(rest > 0)
+    }
+
     /// Whether data pages carry tags.
     pub fn has_tags(&self) -> bool {
         self.tags.is_some()
