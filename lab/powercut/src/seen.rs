@@ -14,7 +14,7 @@ use crate::content::Content;
 pub(crate) type Xattrs = Arc<BTreeMap<Vec<u8>, u64>>;
 
 /// Attributes that a script can change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attrs {
     pub mode: u16,
     pub uid: u32,
@@ -89,7 +89,7 @@ pub(crate) struct SeenFile {
 }
 
 /// A directory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SeenDir {
     pub attrs: Attrs,
     pub names: BTreeMap<String, Seen>,

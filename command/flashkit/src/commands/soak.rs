@@ -127,6 +127,7 @@ fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
         ("names_compared", "names compared", done.names),
         ("files_compared", "files compared", done.files),
         ("bytes_compared", "bytes compared", done.bytes),
+        ("boot_paths", "paths by the boot reader", done.boot_paths),
         ("programs", "pages programmed", done.programs),
         ("erases", "blocks erased", done.erases),
         ("bad_blocks", "blocks gone bad", done.bad_blocks),

@@ -73,14 +73,16 @@ pub(super) fn stamp(write: u64, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Attributes; times are numbers of operations. Values of extended ones are
-/// told by length and write.
+/// Extended attributes by name; a value is told by its length and write.
+pub(super) type Xattrs = Rc<BTreeMap<String, (usize, u64)>>;
+
+/// Attributes; times are numbers of operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Attrs {
     pub mode: u16,
     pub mtime: u64,
     pub ctime: u64,
-    pub xattrs: Rc<BTreeMap<String, (usize, u64)>>,
+    pub xattrs: Xattrs,
 }
 
 impl Attrs {

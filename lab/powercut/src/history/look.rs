@@ -34,6 +34,23 @@ fn xattr_of(value: &[u8]) -> (usize, u64) {
     }
 }
 
+/// Attributes without times.
+fn attrs_of(fs: &mut Fs<'_, '_>, attr: &Attr) -> Result<Attrs, Error> {
+    let mut xattrs = BTreeMap::new();
+    for name in fs.xattrs(attr.ino)? {
+        let value = fs.xattr(attr.ino, &name)?;
+        xattrs.insert(
+            String::from_utf8_lossy(&name).into_owned(),
+            xattr_of(&value),
+        );
+    }
+    Ok(Attrs {
+        mode: attr.mode,
+        xattrs: Rc::new(xattrs),
+        ..Attrs::of(0)
+    })
+}
+
 /// Reads all of a file or a symbolic link.
 pub(super) fn read(fs: &mut Fs<'_, '_>, attr: &Attr) -> Result<SeenFile, Error> {
     let bytes = if attr.kind == FileKind::Symlink {
@@ -54,19 +71,10 @@ pub(super) fn read(fs: &mut Fs<'_, '_>, attr: &Attr) -> Result<SeenFile, Error> 
         }
         bytes
     };
-    let mut xattrs = BTreeMap::new();
-    for name in fs.xattrs(attr.ino)? {
-        let value = fs.xattr(attr.ino, &name)?;
-        xattrs.insert(
-            String::from_utf8_lossy(&name).into_owned(),
-            xattr_of(&value),
-        );
-    }
     let attrs = Attrs {
-        mode: attr.mode,
         mtime: attr.mtime.secs as u64,
         ctime: attr.ctime.secs as u64,
-        xattrs: Rc::new(xattrs),
+        ..attrs_of(fs, attr)?
     };
     Ok(SeenFile { bytes, attrs })
 }
@@ -78,11 +86,11 @@ struct Look<'a, 'r, 'c> {
     /// Of files that no change since the last look has touched one in so many is read.
     every: u64,
     salt: u64,
-    dirs: BTreeMap<u64, Listed>,
+    dirs: BTreeMap<u64, (Listed, Attrs)>,
     files: BTreeMap<Id, (u64, Option<State>)>,
 }
 
-type Found = Vec<(Id, Names, Option<u64>)>;
+type Found = Vec<(Id, Names, u64, Attrs)>;
 
 impl Look<'_, '_, '_> {
     fn list(&mut self, ino: u64, at: &str) -> Result<(), String> {
@@ -97,6 +105,8 @@ impl Look<'_, '_, '_> {
         });
         read.map_err(|e| format!("listing fails with {e}: {at}/"))?;
         let attr = self.fs.getattr(ino).map_err(|e| format!("{e}: {at}/"))?;
+        let attrs =
+            attrs_of(self.fs, &attr).map_err(|e| format!("attributes fail with {e}: {at}/"))?;
         if twice.is_some() || attr.size != listed.len() as u64 {
             let (says, shows) = (attr.size, listed.len());
             return Err(format!(
@@ -109,7 +119,7 @@ impl Look<'_, '_, '_> {
             .filter(|e| e.1.1)
             .map(|(n, e)| (n.clone(), e.0))
             .collect();
-        if self.dirs.insert(ino, listed).is_some() {
+        if self.dirs.insert(ino, (listed, attrs)).is_some() {
             return Err(format!("directory found twice: {at}/"));
         }
         for (name, ino) in below {
@@ -127,7 +137,13 @@ impl Look<'_, '_, '_> {
         found: &mut Found,
     ) -> Result<(), String> {
         let model = self.model;
-        let listed = self.dirs.get(&ino).cloned().unwrap_or_default();
+        let Some((listed, attrs)) = self.dirs.get(&ino).cloned() else {
+            return Err(format!("not listed: {at}/"));
+        };
+        let may = &model.dir(d).attrs;
+        if !may.contains(&attrs) {
+            return Err(format!("directory has {attrs:?}, may have {may:?}: {at}/"));
+        }
         let states = model
             .states(d, &listed, applied)
             .map_err(|e| format!("{at}/: {e}"))?;
@@ -137,7 +153,7 @@ impl Look<'_, '_, '_> {
             let names = model.names_at(d, state);
             match self.match_names(&names, ino, &listed, at, applied, found) {
                 Ok(()) => {
-                    found.push((d, names, Some(ino)));
+                    found.push((d, names, ino, attrs));
                     return Ok(());
                 }
                 Err(e) => first = first.or(Some(e)),

@@ -2,9 +2,11 @@
 //!
 //! A chip of the shape of a real part is filled to half or more. Then session follows session: a
 //! mount, a look at what is there, operations of all kinds on thousands of names, and a cut
-//! somewhere, in the recovery as well. Blocks fail in some histories, and stay failing. In the end
-//! the volume is filled until there is no space, and emptied: all space must be free again.
+//! somewhere, in the recovery as well. Each mount has other RAM and other choices. Blocks fail in
+//! some histories, and stay failing. In the end the volume is filled until there is no space, and
+//! emptied: all space must be free again.
 
+mod boot;
 mod bytes;
 mod look;
 mod model;
@@ -68,6 +70,8 @@ pub struct Histories {
     pub files: u64,
     /// Bytes compared.
     pub bytes: u64,
+    /// Paths that a boot reader was asked for.
+    pub boot_paths: u64,
     /// Pages programmed.
     pub programs: u64,
     /// Blocks erased.
@@ -91,7 +95,6 @@ struct InUse<'a> {
     plan: Plan,
     rng: Rng,
     model: Model,
-    ram: Vec<u8>,
     done: &'a mut Histories,
     /// The session's.
     number: u64,
@@ -99,6 +102,8 @@ struct InUse<'a> {
     text: String,
     /// The last cut, for people.
     cut: String,
+    /// How the volume was mounted last, for people.
+    how: String,
     /// Blocks that were bad after the format.
     bad: usize,
 }
@@ -181,12 +186,12 @@ impl History {
         let mut in_use = InUse {
             rng: Rng::keyed(self.seed, 22),
             model: Model::new(geometry.page_size(), flashkit_flashlight::ROOT_DIR.into()),
-            ram: vec![0; plan.chip.ram(&geometry)],
             plan,
             done,
             number: 0,
             text: String::new(),
             cut: String::new(),
+            how: String::new(),
             bad,
         };
         let mut empty = (0, 0);
@@ -254,9 +259,9 @@ impl InUse<'_> {
         if bad < ROOTS - 1 {
             return Err(format!("with {bad} blocks that have gone bad"));
         }
-        let mut ram = vec![0; self.ram.len()];
-        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
-            .ok_or("cut without a cut")?;
+        let (config, mut ram) = self.draw(chip);
+        let mut fs =
+            Self::mount(chip, config, None, &mut ram, false)?.ok_or("cut without a cut")?;
         if !fs.volume().is_worn() {
             return Err("and no more after a mount".into());
         }
@@ -271,9 +276,17 @@ impl InUse<'_> {
     fn told(&self, what: &str) -> String {
         let (plan, op) = (&self.plan, self.model.op);
         format!(
-            "{what} (operation {op}; last: {}; last cut: {}; {:?}, {} % full)",
-            self.text, self.cut, plan.kind, plan.fill
+            "{what} (operation {op}; last: {}; last cut: {}; {}; {:?}, {} % full)",
+            self.text, self.cut, self.how, plan.kind, plan.fill
         )
+    }
+
+    /// How the volume is mounted next, and in what RAM.
+    fn draw(&mut self, chip: &Medium) -> (Config, Vec<u8>) {
+        let (config, ram) = self.plan.mount(&mut self.rng, &chip.geometry());
+        self.how = format!("mounted with {ram} bytes and {config:?}");
+        // What was in it before says nothing.
+        (config, vec![self.rng.next_u64() as u8; ram])
     }
 
     fn mount<'r, 'c>(
@@ -292,20 +305,33 @@ impl InUse<'_> {
         }
     }
 
-    /// Mounts a copy of the chip only to read it: it must show what a mount that writes may.
+    /// Mounts a copy of the chip only to read it: it must show what a mount that writes may, and
+    /// the boot reader the same.
     fn read_copy(&mut self, chip: &Medium) -> Result<(), String> {
-        let mut copy = Guard::new(PowerCut::never(chip.inner().inner().clone()), None);
+        let mut image = chip.inner().inner().clone();
+        let boots = self.rng.one_in(2);
+        if boots {
+            // Else pages that change what they are have changed for one of the two.
+            let well = self.rng.one_in(2);
+            image.settle(well).map_err(|e| e.to_string())?;
+        }
+        let mut copy = Guard::new(PowerCut::never(image.clone()), None);
+        let (config, mut ram) = self.draw(chip);
         let config = Config {
             read_only: true,
             discarded: true,
-            ..self.plan.config()
+            ..config
         };
-        let mut ram = vec![0; self.ram.len()];
         let mounted = Self::mount(&mut copy, config, None, &mut ram, false)?;
         let mut fs = mounted.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         let mut model = self.model.clone();
-        look(&mut fs, &mut model, self.done, 40, self.number)
+        look(&mut fs, &mut model, self.done, 40, self.number)?;
+        if boots {
+            let (names, rng) = (self.plan.names, &mut self.rng);
+            self.done.boot_paths += boot::same_as(&image, &model, names, rng)?;
+        }
+        Ok(())
     }
 
     /// A mount, a look, operations, and the end. The first fills the chip and is not cut.
@@ -320,29 +346,23 @@ impl InUse<'_> {
             let read = self.read_copy(chip);
             read.map_err(|e| format!("a copy mounted to be read: {e}"))?;
         }
-        let mut ram = std::mem::take(&mut self.ram);
         // A guard walks a copy of all at each checkpoint: with that many names that
         // is all a history would do.
         let guarded = self.number % 8 == 3 && self.plan.large != Large::Directory;
-        let (config, at) = (self.plan.config(), (!first).then_some(cut));
-        let end =
-            Self::mount(chip, config, at, &mut ram, guarded).and_then(|mounted| match mounted {
-                None => {
-                    self.done.mounts_cut += 1;
-                    self.cut = format!("in a mount, {cut:?}");
-                    Ok(End::Cut)
-                }
-                Some(mut fs) => {
-                    if first {
-                        *empty = free(&mut fs);
-                    }
-                    let end = self.mounted(&mut fs, first)?;
-                    self.cut = format!("{cut:?}");
-                    self.end(fs, end)
-                }
-            });
-        self.ram = ram;
-        end
+        let (mut config, mut ram) = self.draw(chip);
+        config.read_only = !first && self.rng.one_in(16);
+        let at = (!first).then_some(cut);
+        let Some(mut fs) = Self::mount(chip, config, at, &mut ram, guarded)? else {
+            self.done.mounts_cut += 1;
+            self.cut = format!("in a mount, {cut:?}");
+            return Ok(End::Cut);
+        };
+        if first {
+            *empty = free(&mut fs);
+        }
+        let end = self.mounted(&mut fs, first, config.read_only)?;
+        self.cut = format!("{cut:?}");
+        self.end(fs, end)
     }
 
     fn end(&mut self, mut fs: Fs<'_, '_>, end: End) -> Result<End, String> {
@@ -368,7 +388,12 @@ impl InUse<'_> {
         }
     }
 
-    fn mounted(&mut self, fs: &mut Fs<'_, '_>, first: bool) -> Result<End, String> {
+    fn mounted(
+        &mut self,
+        fs: &mut Fs<'_, '_>,
+        first: bool,
+        only_reads: bool,
+    ) -> Result<End, String> {
         let checked = check_all(fs);
         if is_off(fs) {
             return Ok(End::Cut);
@@ -382,6 +407,9 @@ impl InUse<'_> {
         looked?;
         if fs.volume().is_worn() {
             return Ok(End::Worn);
+        }
+        if only_reads {
+            return Ok(End::Cut);
         }
         let unmounts = self.rng.one_in(12);
         let most = if unmounts {
@@ -411,15 +439,16 @@ impl InUse<'_> {
     /// space must be free again.
     fn fill_and_empty(&mut self, chip: &mut Medium, empty: (u32, u32)) -> Result<(), String> {
         self.text.clear();
-        let mut ram = std::mem::take(&mut self.ram);
-        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
-            .ok_or("cut without a cut")?;
+        let (config, mut ram) = self.draw(chip);
+        let mut fs =
+            Self::mount(chip, config, None, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.fill_up(&mut fs)?;
         self.end(fs, End::Unmount)?;
-        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
-            .ok_or("cut without a cut")?;
+        let (config, mut ram) = self.draw(chip);
+        let mut fs =
+            Self::mount(chip, config, None, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.remove_all(&mut fs)?;
@@ -430,8 +459,9 @@ impl InUse<'_> {
             .map_err(|e| format!("cleaning fails: {e}"))?
         {}
         self.end(fs, End::Unmount)?;
-        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
-            .ok_or("cut without a cut")?;
+        let (config, mut ram) = self.draw(chip);
+        let mut fs =
+            Self::mount(chip, config, None, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         let now = free(&mut fs);
         let held = held(&mut fs);

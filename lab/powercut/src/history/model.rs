@@ -31,8 +31,21 @@ pub(super) struct Dir {
     pub ino: Option<u64>,
     pub parent: Id,
     pub names: Names,
+    /// Those that may be seen, the newest last; without times.
+    pub attrs: Vec<Attrs>,
     /// Since it was last made durable.
     changes: Vec<Change>,
+}
+
+impl Dir {
+    pub fn attrs(&self) -> &Attrs {
+        self.attrs.last().expect("never empty")
+    }
+
+    /// The attributes are durable.
+    pub fn settle_attrs(&mut self) {
+        self.attrs.drain(..self.attrs.len() - 1);
+    }
 }
 
 /// The names of a directory as they are listed: number, and whether it is a directory.
@@ -61,7 +74,7 @@ impl Model {
             at_work: false,
             next: 0,
         };
-        model.new_dir(ROOT);
+        model.new_dir(ROOT, 0o755);
         model.dir_mut(ROOT).ino = Some(root);
         model
     }
@@ -97,11 +110,15 @@ impl Model {
         self.at_work
     }
 
-    pub fn new_dir(&mut self, parent: Id) -> Id {
+    pub fn new_dir(&mut self, parent: Id, mode: u16) -> Id {
         let dir = Dir {
             ino: None,
             parent,
             names: Names::new(),
+            attrs: vec![Attrs {
+                mode,
+                ..Attrs::of(0)
+            }],
             changes: Vec::new(),
         };
         self.dirs.insert(self.next, dir);
@@ -154,7 +171,10 @@ impl Model {
     }
 
     pub fn settle_all(&mut self) {
-        self.dirs.values_mut().for_each(|dir| dir.changes.clear());
+        for dir in self.dirs.values_mut() {
+            dir.changes.clear();
+            dir.settle_attrs();
+        }
         self.files.values_mut().for_each(File::settle);
         self.forget();
     }
@@ -305,7 +325,7 @@ impl Model {
     /// What was found is what there is, and durable.
     pub fn adopt(
         &mut self,
-        dirs: Vec<(Id, Names, Option<u64>)>,
+        dirs: Vec<(Id, Names, u64, Attrs)>,
         files: &BTreeMap<Id, (u64, Option<State>)>,
     ) {
         self.at_work = false;
@@ -314,7 +334,7 @@ impl Model {
             dir.names.clear();
             dir.changes.clear();
         }
-        for (d, names, ino) in dirs {
+        for (d, names, ino, attrs) in dirs {
             for entry in names.values() {
                 if let Entry::Dir(child) = entry {
                     self.dir_mut(*child).parent = d;
@@ -322,7 +342,8 @@ impl Model {
             }
             let dir = self.dir_mut(d);
             dir.names = names;
-            dir.ino = dir.ino.or(ino);
+            dir.ino = dir.ino.or(Some(ino));
+            dir.attrs = vec![attrs];
         }
         for (&f, &(ino, state)) in files {
             let file = self.file_mut(f);

@@ -1,6 +1,7 @@
 //! What a history is made of: all of it follows from its seed.
 
-use flashkit_flashlight::Config;
+use flashkit_flashlight::{Cleaner, Config, ram_needed_for, ram_to_level, ram_useful};
+use flashkit_nand::Geometry;
 use flashkit_sim::{Cut, EraseTear, Faults, Rate, Rng, Tear, Weak};
 
 use super::History;
@@ -20,19 +21,19 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Weights, in the order of `Work::step`.
-    pub fn weights(self) -> [u64; 20] {
+    pub fn weights(self) -> [u64; 22] {
         match self {
             Kind::Plain => [
-                30, 15, 25, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 3, 0,
+                30, 15, 25, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 3, 0, 3, 0, 0, 0,
             ],
             Kind::Names => [
-                30, 5, 5, 2, 2, 20, 14, 2, 4, 8, 4, 5, 3, 3, 2, 14, 3, 1, 3, 1,
+                30, 5, 5, 2, 2, 20, 14, 2, 4, 8, 4, 5, 3, 3, 2, 14, 4, 1, 3, 2, 6, 4,
             ],
             Kind::Data => [
-                8, 25, 45, 6, 12, 4, 1, 0, 1, 0, 0, 0, 0, 1, 0, 20, 0, 1, 3, 1,
+                8, 25, 45, 6, 12, 4, 1, 0, 1, 0, 0, 0, 0, 1, 0, 20, 3, 1, 3, 2, 10, 2,
             ],
             Kind::All => [
-                20, 12, 20, 4, 8, 8, 6, 1, 2, 4, 2, 3, 1, 2, 1, 12, 1, 1, 3, 1,
+                20, 12, 20, 4, 8, 8, 6, 1, 2, 4, 2, 3, 1, 2, 1, 12, 3, 1, 3, 2, 6, 3,
             ],
         }
     }
@@ -60,6 +61,8 @@ pub(super) struct Plan {
     pub names: u64,
     /// Directories at most.
     pub dirs: u64,
+    /// So many times a directory is picked again before another is, in the mean.
+    pub stay: u64,
     /// The largest file.
     pub size_max: u64,
     /// Programs and erases between two cuts, at most.
@@ -67,6 +70,12 @@ pub(super) struct Plan {
     /// Sessions.
     pub sessions: u64,
     pub faults: Faults,
+}
+
+/// A name of a file, by number.
+pub(super) fn name_of(n: u64) -> String {
+    let long = if n % 16 == 5 { n % 200 } else { 0 };
+    format!("{n:04x}{}", "-".repeat(long as usize))
 }
 
 /// A number from 1 to `most`, any order of magnitude as likely as another.
@@ -77,14 +86,15 @@ fn any_size(rng: &mut Rng, most: u64) -> u64 {
 
 fn chip(seed: u64, bytes_max: u64) -> Chip {
     let mut rng = Rng::keyed(seed, 20);
-    let page = rng.one_of(&[1024, 2048, 2048, 4096]);
-    let spare = rng.one_of(&[0, 24, 38, 64, 64]);
+    let page = rng.one_of(&[1024, 1024, 2048, 2048, 4096, 8192]);
+    let spare = rng.one_of(&[0, 16, 24, 37, 38, 64, 64]);
     // Room is tightest on small chips of short blocks, and a session there costs least.
     let small = rng.one_in(3);
     let pages = match small {
         true => rng.one_of(&[8, 16, 16, 32]),
-        false => rng.one_of(&[16, 32, 64, 64, 128]),
+        false => rng.one_of(&[16, 32, 64, 121, 128, 256]),
     };
+    let pages = pages.min((bytes_max / u64::from(64 * page)).max(8) as u32);
     let most = bytes_max / (u64::from(page) * u64::from(pages));
     let top = most.clamp(64, 4096) / 64;
     let blocks = match small {
@@ -103,10 +113,6 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
         }
         chip.bad.sort_unstable();
     }
-    // Without tags each page that is cleaned costs a look through all files, and the
-    // paper's cleaner never rests.
-    chip.paper = chip.spare >= 24 && rng.one_in(10);
-    chip.kept = rng.one_in(4);
     if rng.one_in(8) {
         chip.table = rng.one_of(&[32, 64, 256]);
         fit_table(&mut chip);
@@ -266,6 +272,7 @@ impl Plan {
             fill: history.fill.unwrap_or(fill),
             names,
             dirs,
+            stay: rng.one_of(&[1, 1, 6, 40]),
             size_max,
             cut_max,
             sessions,
@@ -274,20 +281,38 @@ impl Plan {
         }
     }
 
-    /// How the volume is mounted: as on a real chip, where the chip's own is for small ones.
-    pub fn config(&self) -> Config {
-        let (chip, usual) = (self.chip.config(), Config::default());
-        let Config {
-            dirty_threshold,
-            gc_batch,
-            ..
-        } = if self.chip.paper { chip } else { usual };
-        Config {
-            wear_interval: usual.wear_interval,
-            dirty_threshold,
-            gc_batch,
-            ..chip
-        }
+    /// How a session mounts the volume, and with how much RAM: chance says, of each anew, where the
+    /// chip does not. One program may come after another on the same card.
+    pub fn mount(&self, rng: &mut Rng, geometry: &Geometry) -> (Config, usize) {
+        let (chip, usual) = (&self.chip, Config::default());
+        // Without tags each page that is cleaned costs a look through all files, and the paper's
+        // cleaner never rests.
+        let paper = chip.paper || chip.spare >= 24 && rng.one_in(8);
+        let config = Config {
+            cleaner: if paper { Cleaner::Paper } else { usual.cleaner },
+            dirty_threshold: rng.one_of(&[4, 40, usual.dirty_threshold]),
+            gc_batch: rng.one_of(&[1, 2, usual.gc_batch]),
+            wear_interval: rng.one_of(&[0, 5, usual.wear_interval, usual.wear_interval]),
+            refresh_bits: rng.one_of(&[None, None, None, Some(1), Some(u32::MAX)]),
+            after_transfer: rng.one_in(8),
+            table_page: chip.table,
+            dirty_entries: match chip.dirty {
+                0 => rng.one_of(&[0, 0, 0, 4, 7]),
+                entries => entries as usize,
+            },
+            ..usual
+        };
+        let least = ram_needed_for(geometry, chip.table);
+        let most = ram_useful(geometry).max(least);
+        let ram = match rng.below(6) {
+            _ if chip.kept => most,
+            0..3 => least,
+            3 => ram_to_level(geometry).max(least),
+            4 => most,
+            // Levelling counts erases with some of it.
+            _ => least + any_size(rng, (most - least) as u64) as usize,
+        };
+        (config, ram)
     }
 
     /// The next cut.

@@ -1,15 +1,16 @@
 //! Operations on a mounted volume and on its model.
 
 mod names;
+mod orphans;
 
 use flashkit_sim::Rng;
-use flashkit_vfs::{Attr, Error, FileSystem, NewInode, SetAttr, SetXattr, Time};
+use flashkit_vfs::{Attr, Error, FileSystem, NewInode, Patrol, SetAttr, SetXattr, Time};
 
 use super::Histories;
-use super::bytes::{Bytes, What, stamp};
+use super::bytes::{Bytes, What, Xattrs, stamp};
 use super::look::{Fs, is_off, read, xattr_value};
 use super::model::{Entry, Id, Model, ROOT};
-use super::plan::{Kind, Large, Plan};
+use super::plan::{Kind, Large, Plan, name_of};
 
 /// Why a session goes no further.
 pub(super) enum Stop {
@@ -33,10 +34,14 @@ pub(super) struct Work<'w, 'r, 'c> {
     /// What was begun last.
     pub text: &'w mut String,
     dirs: Vec<Id>,
+    /// The one that was picked last.
+    dir: Id,
     /// So many operations make room first.
     pub tight: u32,
     /// Removals refused since the last that was not.
     stuck: u32,
+    /// Open files without names.
+    orphans: Vec<(u64, Bytes)>,
 }
 
 pub(super) fn time(op: u64) -> Time {
@@ -63,8 +68,10 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
             done,
             text,
             dirs: Vec::new(),
+            dir: ROOT,
             tight: 0,
             stuck: 0,
+            orphans: Vec::new(),
         };
         work.list_dirs();
         work
@@ -122,15 +129,16 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
     }
 
     fn pick_dir(&mut self) -> Id {
-        self.dirs[self.rng.below(self.dirs.len() as u64) as usize]
+        if self.rng.one_in(self.plan.stay) || !self.dirs.contains(&self.dir) {
+            self.dir = self.dirs[self.rng.below(self.dirs.len() as u64) as usize];
+        }
+        self.dir
     }
 
     /// A name that may be there or not.
     fn any_name(&mut self) -> At {
         let d = self.pick_dir();
-        let n = self.rng.below(self.plan.names);
-        let long = if n % 16 == 5 { n % 200 } else { 0 };
-        (d, format!("{n:04x}{}", "-".repeat(long as usize)))
+        (d, name_of(self.rng.below(self.plan.names)))
     }
 
     /// A name that is there.
@@ -249,10 +257,15 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
             13 => self.mkdir(),
             14 => self.rmdir(),
             15 => self.fsync(),
-            16 => self.fsync_dir(),
+            16 => {
+                let d = self.pick_dir();
+                self.fsync_dir(d)
+            }
             17 => self.sync(),
             18 => self.read(),
-            _ => self.gc(),
+            19 => self.idle(),
+            20 => self.orphan(),
+            _ => self.dir_attrs(),
         }
     }
 
@@ -487,28 +500,27 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         let Some((at, f, attr)) = self.pick_known()? else {
             return Ok(());
         };
-        let name = if self.rng.one_in(2) {
-            "user.x"
-        } else {
-            "user.y"
-        };
-        let mut xattrs = self.model.file(f).attrs().xattrs.clone();
-        let by_name = std::rc::Rc::make_mut(&mut xattrs);
-        let removes = by_name.contains_key(name) && self.rng.one_in(3);
         let op = self.begin(format_args!("attribute {}/{}", at.0, at.1));
-        let set = if removes {
-            by_name.remove(name);
-            self.fs.remove_xattr(attr.ino, name.as_bytes(), time(op))
-        } else {
-            let len = self.rng.below(300) as usize;
-            by_name.insert(name.into(), (len, op));
-            let value = xattr_value(op, len);
-            self.fs
-                .set_xattr(attr.ino, name.as_bytes(), &value, SetXattr::Any, time(op))
-        };
+        let mut xattrs = self.model.file(f).attrs().xattrs.clone();
+        let set = self.set_xattr(attr.ino, op, &mut xattrs);
         self.model
             .change(f, What::Nothing, |attrs| attrs.xattrs = xattrs);
         self.came(set).map(drop)
+    }
+
+    /// Sets or removes an extended attribute, and says so.
+    fn set_xattr(&mut self, ino: u64, op: u64, xattrs: &mut Xattrs) -> Result<(), Error> {
+        let name = self.rng.one_of(&["user.x", "user.y"]);
+        let by_name = std::rc::Rc::make_mut(xattrs);
+        if by_name.contains_key(name) && self.rng.one_in(3) {
+            by_name.remove(name);
+            return self.fs.remove_xattr(ino, name.as_bytes(), time(op));
+        }
+        let len = self.rng.below(300) as usize;
+        by_name.insert(name.into(), (len, op));
+        let value = xattr_value(op, len);
+        self.fs
+            .set_xattr(ino, name.as_bytes(), &value, SetXattr::Any, time(op))
     }
 
     fn chmod(&mut self) -> Done {
@@ -545,12 +557,12 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         Ok(())
     }
 
-    fn fsync_dir(&mut self) -> Done {
-        let d = self.pick_dir();
+    fn fsync_dir(&mut self, d: Id) -> Done {
         self.begin(format_args!("fsync of directory {d}"));
         let synced = self.fs.fsync(self.ino(d));
         if self.came(synced)?.is_some() {
             self.model.settle_dir(d);
+            self.model.dir_mut(d).settle_attrs();
         }
         Ok(())
     }
@@ -588,10 +600,20 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         Ok(())
     }
 
-    fn gc(&mut self) -> Done {
-        self.begin(format_args!("gc"));
-        let most = if self.rng.one_in(4) { u32::MAX } else { 16 };
-        let cleaned = self.fs.gc(most);
-        self.came(cleaned).map(drop)
+    /// What an application calls when it has time.
+    fn idle(&mut self) -> Done {
+        self.begin(format_args!("gc or patrol"));
+        if self.rng.one_in(2) {
+            let most = if self.rng.one_in(4) { u32::MAX } else { 16 };
+            let cleaned = self.fs.gc(most);
+            return self.came(cleaned).map(drop);
+        }
+        for _ in 0..self.rng.below(200) {
+            let patrol = self.fs.patrol();
+            if let Some(Patrol::Lost(what)) = self.came(patrol)? {
+                return Err(Stop::Bad(what));
+            }
+        }
+        Ok(())
     }
 }

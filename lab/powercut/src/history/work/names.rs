@@ -1,6 +1,6 @@
 //! Operations on names.
 
-use flashkit_vfs::FileSystem;
+use flashkit_vfs::{Attr, FileSystem, SetAttr};
 
 use super::{At, Done, Stop, Work, time};
 use crate::history::bytes::{Bytes, What};
@@ -119,7 +119,7 @@ impl Work<'_, '_, '_> {
         if self.model.dir(to.0).names.contains_key(&to.1) {
             return Ok(());
         }
-        let Some((at, f, attr)) = self.pick_known()? else {
+        let Some((at, f, attr)) = self.pick_of_many_names()? else {
             return Ok(());
         };
         let op = self.begin(format_args!("link {}/{} {}/{}", at.0, at.1, to.0, to.1));
@@ -129,6 +129,24 @@ impl Work<'_, '_, '_> {
             .fs
             .link(attr.ino, self.ino(to.0), to.1.as_bytes(), time(op));
         self.came(linked).map(drop)
+    }
+
+    /// A file, half of the time the oldest, which comes to have names in many pages so.
+    fn pick_of_many_names(&mut self) -> Result<Option<(At, Id, Attr)>, Stop> {
+        let oldest = self.model.files.keys().next().copied();
+        let (Some(f), true) = (oldest, self.rng.one_in(2)) else {
+            return self.pick_known();
+        };
+        let name_in = |d: &Id| {
+            let mut names = self.model.dir(*d).names.iter();
+            let name = names.find(|e| *e.1 == Entry::File(f))?.0;
+            Some((*d, name.clone()))
+        };
+        let Some(at) = self.dirs.iter().find_map(name_in) else {
+            return self.pick_known();
+        };
+        let found = self.fs.lookup(self.ino(at.0), at.1.as_bytes());
+        Ok(self.came(found)?.map(|attr| (at, f, attr)))
     }
 
     pub(super) fn symlink(&mut self) -> Done {
@@ -164,17 +182,42 @@ impl Work<'_, '_, '_> {
             return Ok(());
         }
         let op = self.begin(format_args!("mkdir {d}/{name}"));
-        let child = self.model.new_dir(d);
+        let new = Self::new_inode(op);
+        let child = self.model.new_dir(d, new.mode);
         self.model.edit(d, &name, Some(Entry::Dir(child)));
-        let made = self
-            .fs
-            .mkdir(self.ino(d), name.as_bytes(), &Self::new_inode(op));
+        let made = self.fs.mkdir(self.ino(d), name.as_bytes(), &new);
         if let Some(attr) = self.came(made)? {
             self.model.dir_mut(child).ino = Some(attr.ino);
             self.model.settle_dir(d);
         }
         self.list_dirs();
         Ok(())
+    }
+
+    /// Gives a directory another mode or attribute.
+    pub(super) fn dir_attrs(&mut self) -> Done {
+        let d = self.pick_dir();
+        let (ino, mut attrs) = (self.ino(d), self.model.dir(d).attrs().clone());
+        let op = self.begin(format_args!("attributes of directory {d}"));
+        let set = if self.rng.one_in(2) {
+            attrs.mode = self.rng.below(0o1000) as u16;
+            let set = SetAttr {
+                mode: Some(attrs.mode),
+                now: time(op),
+                ..SetAttr::default()
+            };
+            self.fs.setattr(ino, &set).map(drop)
+        } else {
+            self.set_xattr(ino, op, &mut attrs.xattrs)
+        };
+        self.model.dir_mut(d).attrs.push(attrs);
+        if self.came(set)?.is_none() {
+            self.model.dir_mut(d).attrs.pop();
+        }
+        match self.rng.one_in(2) {
+            true => self.fsync_dir(d),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn rmdir(&mut self) -> Done {
