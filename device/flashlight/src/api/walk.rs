@@ -552,7 +552,7 @@ impl<N: Nand> Index<'_, N> {
                 }
                 let (map, waiting) = (index.pointer(r), Waiting::below(&index, page, r));
                 if r == 0 {
-                    self.for_each_valid_run_waiting(i, |_, e| visit_run(e, ino, visitor));
+                    self.for_each_valid_run_waiting(i, &mut |_, e| visit_run(e, ino, visitor));
                 }
                 self.walk_extent_map(i, map, Some(&waiting), visitor)?;
                 r += 1;
@@ -576,7 +576,8 @@ impl<N: Nand> Index<'_, N> {
         });
         let found = self.load_map_page(Kind::ExtentMap, pointer, ino);
         if report(found, self.store.nand.damaged_at(), page, ino, visitor)?.is_some() {
-            let counted = self.for_each_valid_run(i, waiting, |_, e| visit_run(e, ino, visitor));
+            let counted =
+                self.for_each_valid_run(i, waiting, &mut |_, e| visit_run(e, ino, visitor));
             report(counted, self.store.nand.damaged_at(), page, ino, visitor)?;
         }
         Ok(())

@@ -246,7 +246,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
     }
     /// Inserts a run that overlaps nothing. It joins with others where they go on on the chip, and
     /// `border` does not begin where the second does.
-    pub fn extent_add(&mut self, e: Extent, border: impl Fn(u32) -> bool) {
+    pub fn extent_add(&mut self, e: Extent, border: &dyn Fn(u32) -> bool) {
         let at = self.extent_search(e.index);
         let prev = at.checked_sub(1).map(|p| self.extent(p));
         let next = (at < self.extents()).then(|| self.extent(at));
@@ -472,7 +472,7 @@ mod tests {
             assert_eq!(freed, had.collect::<std::vec::Vec<_>>(), "round {round}");
             if round % 3 < 2 {
                 // Never more runs than there is room for: 24 in 512 bytes.
-                m.extent_add(Extent::new(from, page, to - from), |index| index % 8 == 0);
+                m.extent_add(Extent::new(from, page, to - from), &|index| index % 8 == 0);
                 (from..to).for_each(|i| model[i as usize] = Some(page + i - from));
             }
             assert!(m.is_sane());
@@ -501,7 +501,7 @@ mod tests {
         extents_against_an_array(m);
         let mut m = empty::<8>();
         m.insert(0, &rec(70));
-        m.extent_add(Extent::new(3, 33, 2), |_| false);
+        m.extent_add(Extent::new(3, 33, 2), &|_| false);
         m.insert(0, &rec(1));
         assert_eq!((m.pointer(0).0, m.pointer(1).0), (1, 70));
         assert_eq!(m.extent(0), Extent::new(3, 33, 2));
@@ -512,10 +512,10 @@ mod tests {
     #[test]
     fn a_border_keeps_runs_apart() {
         let mut m = empty::<{ extent::SIZE }>();
-        m.extent_add(Extent::new(6, 60, 2), |index| index == 8);
-        m.extent_add(Extent::new(8, 62, 2), |index| index == 8);
+        m.extent_add(Extent::new(6, 60, 2), &|index| index == 8);
+        m.extent_add(Extent::new(8, 62, 2), &|index| index == 8);
         assert_eq!(m.extents(), 2);
-        m.extent_add(Extent::new(10, 64, 1), |index| index == 8);
+        m.extent_add(Extent::new(10, 64, 1), &|index| index == 8);
         assert_eq!((m.extents(), m.extent(1)), (2, Extent::new(8, 62, 3)));
     }
 

@@ -569,7 +569,7 @@ impl<N: Nand> Index<'_, N> {
             covers: part.masks,
             ..part
         };
-        page.extent_add(covering, |_| false);
+        page.extent_add(covering, &|_| false);
         Ok(Some(part.end()))
     }
 }

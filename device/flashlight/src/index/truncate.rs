@@ -71,7 +71,7 @@ impl<N: Nand> Index<'_, N> {
             }
             let ((_, map), waiting) = (page.pointer(p), Waiting::below(&page, at, p));
             if p == 0 {
-                self.for_each_valid_run_waiting(i, |store, e| {
+                self.for_each_valid_run_waiting(i, &mut |store, e| {
                     store.invalidate_run(e.page, e.count, MayProgram);
                 });
             }
@@ -93,7 +93,7 @@ impl<N: Nand> Index<'_, N> {
         if sound(self.load_scratch(at, Kind::ExtentMap))?.is_some() {
             let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
             if page.owner().ino == self.files[i].file().ino() {
-                sound(self.for_each_valid_run(i, waiting, |store, e| {
+                sound(self.for_each_valid_run(i, waiting, &mut |store, e| {
                     store.invalidate_run(e.page, e.count, MayProgram);
                 }))?;
             }

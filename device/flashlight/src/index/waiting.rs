@@ -393,7 +393,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: FileSlot,
         waiting: Option<&Waiting>,
-        mut each: impl FnMut(&mut Store<'_, N>, Extent),
+        each: &mut dyn FnMut(&mut Store<'_, N>, Extent),
     ) -> Result<(), Fault> {
         let (mut at, mut from) = (0, 0);
         let mut chunk = Chunk::EMPTY;
@@ -401,7 +401,7 @@ impl<N: Nand> Index<'_, N> {
             let n = waiting.read(&mut self.store, from, &mut chunk)?;
             from += n;
             for above in chunk.extents() {
-                self.for_each_valid_run_below_log(i, at, above.index, &mut each);
+                self.for_each_valid_run_below_log(i, at, above.index, each);
                 let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
                 for e in page.extents_in(above.index, above.end()) {
                     if !above.masks {
@@ -411,7 +411,7 @@ impl<N: Nand> Index<'_, N> {
                 at = above.end();
             }
         }
-        self.for_each_valid_run_below_log(i, at, INDEX_END, &mut each);
+        self.for_each_valid_run_below_log(i, at, INDEX_END, each);
         Ok(())
     }
 
@@ -420,7 +420,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         from: u32,
         to: u32,
-        each: &mut impl FnMut(&mut Store<'_, N>, Extent),
+        each: &mut dyn FnMut(&mut Store<'_, N>, Extent),
     ) {
         let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
         let view = self.files[i].file();
@@ -435,7 +435,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn for_each_valid_run_waiting(
         &mut self,
         i: FileSlot,
-        mut each: impl FnMut(&mut Store<'_, N>, Extent),
+        each: &mut dyn FnMut(&mut Store<'_, N>, Extent),
     ) {
         let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
         let view = self.files[i].file();
@@ -470,5 +470,5 @@ fn add(index: &mut MapPage<&mut [u8], 8>, e: Extent) {
     let (key, n) = (index.search(e.index, 0), index.count());
     // The first pointers that may be where this, or what comes next, begins.
     let borders = [key, key + 1].map(|p| (p < n).then(|| index.pointer(p).0));
-    index.extent_add(e, |at| borders.contains(&Some(at)));
+    index.extent_add(e, &|at| borders.contains(&Some(at)));
 }

@@ -175,7 +175,7 @@ impl<'r, N: Nand> Index<'r, N> {
                     }
                     let (map, waiting) = (index.pointer(r).1, Waiting::below(&index, page, r));
                     if r == 0 {
-                        self.for_each_valid_run_waiting(FileSlot::First, |store, run| {
+                        self.for_each_valid_run_waiting(FileSlot::First, &mut |store, run| {
                             count_run(store, run, MayProgram);
                         });
                     }
@@ -195,7 +195,7 @@ impl<'r, N: Nand> Index<'r, N> {
             return Ok(());
         }
         sound(
-            self.for_each_valid_run(FileSlot::First, waiting, |store, run| {
+            self.for_each_valid_run(FileSlot::First, waiting, &mut |store, run| {
                 count_run(store, run, MayProgram);
             }),
         )?;

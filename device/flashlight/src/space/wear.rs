@@ -308,11 +308,11 @@ impl<N: Nand> Store<'_, N> {
 
     /// The free block from `first` on, which is one, that lags most, of a few.
     pub fn pick_lagging(&mut self, first: u32) -> u32 {
-        self.pick_by(first, CHOICE, Self::lag)
+        self.pick_by(first, CHOICE, &Self::lag)
     }
 
     /// Of `choice` free blocks from the first on the one with the highest key.
-    fn pick_by(&mut self, first: u32, choice: u32, key: impl Fn(&Self, u32) -> i32) -> u32 {
+    fn pick_by(&mut self, first: u32, choice: u32, key: &dyn Fn(&Self, u32) -> i32) -> u32 {
         if self.counts.of.is_empty() {
             return first;
         }
@@ -339,7 +339,7 @@ impl<N: Nand> Store<'_, N> {
     /// Where a block at rest is moved to: of some at the window's end the one erased most.
     pub fn pick_at_rest(&mut self) -> Option<u32> {
         let first = self.place_at_rest()?;
-        Some(self.pick_by(first, NEAR, |store, block| store.counts.above(block)))
+        Some(self.pick_by(first, NEAR, &|store, block| store.counts.above(block)))
     }
 
     /// Picks a free block of a sort that may last long. One that follows its predecessor after more
