@@ -321,7 +321,7 @@ fn a_time_of_too_many_nanoseconds_is_one_of_the_last() {
 }
 
 /// A directory's page cannot be read for a while, and it is the one with the most changes: others
-/// are written where there is need of room. When it can be read again, all that was synced is there.
+/// are written where room is needed. When it can be read again, all that was synced is there.
 #[test]
 fn changes_wait_for_a_page_that_cannot_be_read_now() {
     for cuts in [false, true] {
