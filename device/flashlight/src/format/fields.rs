@@ -61,6 +61,22 @@ pub(crate) fn part(b: &[u8], at: usize, len: usize) -> &[u8] {
     b.get(at..).and_then(|b| b.get(..len)).unwrap_or_default()
 }
 
+/// Of `n` records of `size` bytes, in order of their first words, the first whose word, shifted
+/// right by `shift`, is at least `key`.
+#[cfg_attr(target_os = "none", inline(never))]
+pub(crate) fn search(records: &[u8], size: usize, n: usize, key: u32, shift: u32) -> usize {
+    let (mut lo, mut hi) = (0, n);
+    while lo < hi {
+        let mid = usize::midpoint(lo, hi);
+        if get_u32(records, size * mid) >> shift < key {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    lo
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

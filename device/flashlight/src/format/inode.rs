@@ -37,7 +37,7 @@
 
 use crate::format::dirrec::{self, NO_HASH, Target};
 use crate::format::extent::{self, Extent};
-use crate::format::fields::{get_u8, get_u16, get_u32, get_u64, part};
+use crate::format::fields::{get_u8, get_u16, get_u32, get_u64, part, search};
 use crate::format::hash::name_hash;
 use crate::format::header::HEADER;
 use crate::format::names::{self, Names};
@@ -311,16 +311,9 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     }
     /// The pointer whose range holds `key`: the last that starts at or before it, else the first.
     pub fn pointer_for(&self, key: u32) -> usize {
-        let (mut lo, mut hi) = (0, self.pointers());
-        while lo < hi {
-            let mid = usize::midpoint(lo, hi);
-            if self.pointer(mid).0 <= key {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo.saturating_sub(1)
+        let pointers = self.b().get(self.pointers_at()..).unwrap_or_default();
+        let behind = key.saturating_add(1);
+        search(pointers, POINTER, self.pointers(), behind, 0).saturating_sub(1)
     }
     pub fn record(&self, i: usize) -> &[u8] {
         part(self.b(), self.records_at() + self.rec() * i, self.rec())
@@ -332,17 +325,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn record_search(&self, key: u32, shift: u32) -> usize {
         let records = self.b().get(self.records_at()..).unwrap_or_default();
-        let rec = self.rec();
-        let (mut lo, mut hi) = (0, self.records());
-        while lo < hi {
-            let mid = usize::midpoint(lo, hi);
-            if get_u32(records, rec * mid) >> shift < key {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        search(records, self.rec(), self.records(), key, shift)
     }
     /// Pages that hold data, of a file without extent maps.
     pub fn pages_stored(&self) -> u32 {

@@ -14,7 +14,7 @@
 //! ([`crate::index::waiting`]); elsewhere that is 0.
 
 use crate::format::extent::{self, Extent};
-use crate::format::fields::{get_u16, get_u32, part};
+use crate::format::fields::{get_u16, get_u32, part, search};
 use flashkit_bytes::{put_u16, put_u32};
 use flashkit_nand::PageAddr;
 
@@ -81,25 +81,12 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
     }
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn search(&self, key: u32, shift: u32) -> usize {
-        let (mut lo, mut hi) = (0, self.count());
-        while lo < hi {
-            let mid = usize::midpoint(lo, hi);
-            if get_u32(self.record(mid), 0) >> shift < key {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        let records = self.b().get(RECORDS..).unwrap_or_default();
+        search(records, REC, self.count(), key, shift)
     }
     /// Of an index page: the pointer whose range holds `key`.
     pub fn pointer_for(&self, key: u32) -> usize {
-        let at = self.search(key, 0);
-        if at < self.count() && get_u32(self.record(at), 0) == key {
-            at
-        } else {
-            at.saturating_sub(1)
-        }
+        self.search(key.saturating_add(1), 0).saturating_sub(1)
     }
     /// Of an index page: a pointer.
     pub fn pointer(&self, i: usize) -> (u32, PageAddr) {
@@ -169,16 +156,7 @@ impl<'a> Extents<'a> {
         Extent::decode(part(self.0, extent::SIZE * i, extent::SIZE))
     }
     fn search(self, index: u32) -> usize {
-        let (mut lo, mut hi) = (0, self.0.len() / extent::SIZE);
-        while lo < hi {
-            let mid = usize::midpoint(lo, hi);
-            if self.get(mid).index < index {
-                lo = mid + 1;
-            } else {
-                hi = mid;
-            }
-        }
-        lo
+        search(self.0, extent::SIZE, self.0.len() / extent::SIZE, index, 0)
     }
     /// What they say of one index.
     pub fn of(self, index: u32) -> Option<Extent> {

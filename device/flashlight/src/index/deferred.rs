@@ -29,7 +29,6 @@ use core::ops::Range;
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
 
-/// What they are called.
 /// Bytes of the list that are kept free: the directories that an operation pushes out of their
 /// slots find room.
 const SPARE: usize = 40;
