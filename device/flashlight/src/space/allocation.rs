@@ -243,6 +243,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether a free block is left alone, as a newer checkpoint may need it; none if it does not
     /// tell. One read, of its first page, in a recovery that is not durable.
+    #[inline(never)] // Its buffers are not on the stack of who asks what is free.
     fn is_left_alone(&mut self, block: u32) -> Option<bool> {
         let newer = self.newer;
         if newer.span == 0 {
