@@ -75,6 +75,7 @@ impl<N: Nand> Index<'_, N> {
     /// Reads the first page of each metadata block, and two times the pages of directories; those
     /// not known to be valid up to four times more, with what their parents have. With unreadable
     /// pages of directories all pages of directories and hash maps once more.
+    #[inline(never)]
     pub(crate) fn rebuild_map(&mut self, first: u32) -> Result<(), Fault> {
         self.store.map_page.bytes.fill(0xff);
         let mut lost = None;
