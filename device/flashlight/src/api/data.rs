@@ -119,39 +119,12 @@ impl<N: Nand> Volume<'_, N> {
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
-            let (index, off) = self.store().place_of(at);
-            let n = (ps - off).min(data.len() - done);
+            let n = (ps - self.store().place_of(at).1).min(data.len() - done);
             if room {
                 self.make_room()?;
             }
-            let i = self.index_mut().load_data_file(node)?;
-            self.index().need_page()?;
-            self.index().need_place(i, KEPT_BY_WRITES)?;
-            if at + n as u64 > self.index().files[i].file().size() {
-                self.index_mut().finish_truncate(i)?;
-            }
-            let piece = &data[done..done + n];
-            let mut time = now;
-            if n == ps {
-                self.index_mut().files[i].change();
-                self.index_mut().write_page(i, index, piece)?;
-            } else {
-                let alone = room && n == data.len();
-                let tail = alone
-                    .then(|| self.index().tail(i, at, piece, now))
-                    .flatten();
-                if let Some(update) = tail {
-                    let before = self.index().files[i].file().time(Stamp::Modify);
-                    time = update.when.time(before);
-                }
-                if let Err(e) = self.index_mut().write_part(i, index, off, piece, tail) {
-                    self.index_mut().files[i].change();
-                    return Err(e);
-                }
-            }
-            let mut view = self.index_mut().files[i].file_mut();
-            view.end_at_least(at + n as u64);
-            view.set_modified(time);
+            let (piece, alone) = (&data[done..done + n], room && n == data.len());
+            self.index_mut().write_piece(node, at, piece, now, alone)?;
             done += n;
         }
         Ok(())
@@ -159,6 +132,46 @@ impl<N: Nand> Volume<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
+    /// Writes a page or a piece of one; `alone`: all of a write that made room before. A call of
+    /// its own, so that making room has its stack.
+    #[inline(never)]
+    fn write_piece(
+        &mut self,
+        node: FileRef,
+        at: u64,
+        piece: &[u8],
+        now: Time,
+        alone: bool,
+    ) -> Result<(), Fault> {
+        let (index, off) = self.store.place_of(at);
+        let end = at + piece.len() as u64;
+        let i = self.load_data_file(node)?;
+        self.need_page()?;
+        self.need_place(i, KEPT_BY_WRITES)?;
+        if end > self.files[i].file().size() {
+            self.finish_truncate(i)?;
+        }
+        let mut time = now;
+        if piece.len() == self.store.page_size() {
+            self.files[i].change();
+            self.write_page(i, index, piece)?;
+        } else {
+            let tail = alone.then(|| self.tail(i, at, piece, now)).flatten();
+            if let Some(update) = tail {
+                let before = self.files[i].file().time(Stamp::Modify);
+                time = update.when.time(before);
+            }
+            if let Err(e) = self.write_part(i, index, off, piece, tail) {
+                self.files[i].change();
+                return Err(e);
+            }
+        }
+        let mut view = self.files[i].file_mut();
+        view.end_at_least(end);
+        view.set_modified(time);
+        Ok(())
+    }
+
     /// Reads a piece of one page of a cached file.
     fn read_part(
         &mut self,

@@ -47,6 +47,7 @@ impl DirtyLimit {
 
 impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
+    #[inline(never)]
     pub(crate) fn clean_failing(&mut self) -> Result<(), Fault> {
         for block in self.store().failing.0 {
             if block == u16::MAX || self.store().available() <= FLOOR {
@@ -66,6 +67,7 @@ impl<N: Nand> Volume<'_, N> {
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
     /// valid pages go. The paper's list can be no longer; here it can, so a block waits until that
     /// wins more than it takes.
+    #[inline(never)]
     pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Fault> {
         let Some(DirtyLimit { threshold, batch }) = self.dirty_limit else {
             return Ok(());

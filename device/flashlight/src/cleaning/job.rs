@@ -73,9 +73,9 @@ pub(crate) struct CleanJob {
 impl<N: Nand> Volume<'_, N> {
     /// A change's share of the cleaning; one that has waited for a checkpoint leaves it to those
     /// that follow. With few free blocks left, all that it takes.
+    #[inline(never)]
     pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Fault> {
         let (low, urgent) = (low(&self.store().geo), urgent(&self.store().geo));
-        self.reclaim_above(urgent)?;
         if self.job.is_none()
             && let Some((block, why)) = self.next_job()?
         {
@@ -104,6 +104,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// The block to clean next, if there is one. At times a checkpoint.
+    #[inline(never)]
     fn next_job(&mut self) -> Result<Option<(u32, Why)>, Fault> {
         let is_low = self.store().available() < low(&self.store().geo);
         if is_low && self.store().tally.dead >= self.index().dead_worth_a_checkpoint() {

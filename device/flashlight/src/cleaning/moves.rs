@@ -306,6 +306,20 @@ impl<N: Nand> Index<'_, N> {
             self.dir_reserve(owner.ino)?;
             AnySlot::Dir(self.load_dir(owner.ino)?)
         };
+        self.move_maps_of(slot, key, at, kind, maps)
+    }
+
+    /// The same when the inode is in a slot, with room for what replaces it. A call of its own, so
+    /// that making that room has its stack.
+    #[inline(never)]
+    fn move_maps_of(
+        &mut self,
+        slot: AnySlot,
+        key: u32,
+        at: PageAddr,
+        kind: Kind,
+        maps: MapKind,
+    ) -> Result<(), Fault> {
         let urgent = self.is_urgent();
         let inode = match slot {
             AnySlot::Dir(i) => self.dirs[i].dir().any(),

@@ -20,6 +20,7 @@ impl<N: Nand> Volume<'_, N> {
     /// it. A read and a program for each map; for files that are not in the cache a read for
     /// each metadata page that may be an inode, but not again until as much has been written
     /// as could make a difference.
+    #[inline(never)]
     pub(crate) fn free_overridden(&mut self) -> Result<(), Fault> {
         for &i in &FileSlot::ALL {
             // An empty slot shows what it held before.

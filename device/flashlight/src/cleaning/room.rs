@@ -56,6 +56,8 @@ impl<N: Nand> Volume<'_, N> {
         self.clean_failing()?;
         self.spill()?;
         self.clean_dirty_list()?;
+        let urgent = urgent(&self.store().geo);
+        self.reclaim_above(urgent)?;
         self.clean_some(due)?;
         self.make_deferred_room()?;
         if self.index().need_page().is_err() {
@@ -102,6 +104,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Writes a directory that many deferred changes are of, if there is no room for more, and
     /// there are blocks for it.
+    #[inline(never)]
     fn make_deferred_room(&mut self) -> Result<(), Fault> {
         if self.store().available() <= FLOOR {
             return Ok(());

@@ -11,6 +11,7 @@ use flashkit_nand::Nand;
 impl<N: Nand> Volume<'_, N> {
     /// Makes room on the dirty list. A read and a program mostly, and what
     /// the taking of a block costs.
+    #[inline(never)]
     pub(crate) fn spill(&mut self) -> Result<(), Fault> {
         let dirty = &self.durable.index.store.dirty;
         let room = dirty.most() - dirty.len();
