@@ -164,6 +164,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid
     /// unless what replaced it was lost to damage, so what leads to it is asked all the same.
+    #[inline(never)]
     fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Fault> {
         let Some(header) = self.read_scratch(at)? else {
             if sound(self.move_map(at))? == Some(Bool::True) || self.move_table_page(at)?.is_true()

@@ -510,6 +510,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves the records of a range to the map in the scratch page, and writes it. What
     /// leads to it is not changed.
+    #[inline(never)]
     fn dir_merge(
         &mut self,
         i: DirSlot,
@@ -572,6 +573,7 @@ impl<N: Nand> Index<'_, N> {
         tree::targets(&mut self.store, HASH, page, &view.any(), from, NO_HASH).map(Some)
     }
 
+    #[inline(never)]
     pub(crate) fn apply_dir_changes(
         &mut self,
         i: DirSlot,
