@@ -399,6 +399,13 @@ impl<N: Nand> Index<'_, N> {
             let root = tree::root_for(&view, EXTENT, key, INDEX_END);
             return self.gather(i, root);
         }
+        self.migrate_to_map(i, key)
+    }
+
+    /// The same where no index page leads to the map. A call of its own, so that what comes before
+    /// has its stack.
+    #[inline(never)]
+    fn migrate_to_map(&mut self, i: FileSlot, key: Option<u32>) -> Result<(), Fault> {
         let view = self.files[i].file();
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
         let target = tree::target(

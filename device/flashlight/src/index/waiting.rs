@@ -129,6 +129,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves records of the log to an index page of the file. One read, one program. When there is
     /// no room, the index page is divided, or what waits there is drained first.
+    #[inline(never)]
     pub(crate) fn gather(&mut self, i: FileSlot, root: usize) -> Result<(), Fault> {
         let (old, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
