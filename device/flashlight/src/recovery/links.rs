@@ -59,6 +59,7 @@ impl<N: Nand> Index<'_, N> {
 impl<'r, N: Nand> Index<'r, N> {
     /// Removes the files that the FileInode in the first slot notes, whose record is `rec`. Each
     /// costs a read, those of its maps, and those of a lookup.
+    #[inline(never)]
     pub(crate) fn replay_removed(&mut self, rec: &Record) -> Result<(), Fault> {
         let view = self.files[FileSlot::First].file();
         let mut removed = [PageAddr::NONE; REMOVED_MOST];
@@ -103,6 +104,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Invalidates what the FileInode in the first slot notes as freed.
+    #[inline(never)]
     pub(crate) fn replay_freed(&mut self) -> Result<(), Fault> {
         for r in 0..self.files[FileSlot::First].file().records() {
             let note = Extent::decode(self.files[FileSlot::First].file().record(r));
@@ -307,6 +309,7 @@ impl<'r, N: Nand> Index<'r, N> {
         self.dir_hide(dir, hash, old, Some((target, ptr)))
     }
 
+    #[inline(never)]
     pub(crate) fn replay_dir_links(&mut self, rec: &Record) -> Result<(), Fault> {
         if rec.ino == ROOT_DIR || rec.ino == INDEX_DIR {
             return Ok(());
