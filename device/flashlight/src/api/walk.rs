@@ -522,10 +522,10 @@ impl<N: Nand> Index<'_, N> {
         self.walk_names(i, at, visitor)?;
         self.walk_attributes(self.files[i].file().xattr(), ino, visitor)?;
         let view = self.files[i].file();
-        let pages = view.size().div_ceil(self.store.page_size() as u64);
+        let pages = self.store.pages_of(view.size());
         let extents = (0..view.record_search(INDEX_END, 0)).map(|r| Extent::decode(view.record(r)));
         let end = visit_extents(extents, ino, visitor);
-        if u64::from(end) > pages {
+        if end > pages {
             visitor.problem(at, ino, "an extent beyond the end of the file");
         }
         for p in 0..self.files[i].file().pointers() {

@@ -153,7 +153,7 @@ impl<N: Nand> Index<'_, N> {
             1 => {}
             _ => return Ok(None),
         }
-        let pages = view.size().div_ceil(self.store.page_size() as u64) as u32;
+        let pages = self.store.pages_of(view.size());
         let fragment = view.fragment().map(|f| f.page);
         let (mut index, mut stored) = (0u32, 0u32);
         while index < pages {

@@ -106,7 +106,7 @@ impl<N: Nand> Index<'_, N> {
     /// written before it: there is room, and the maps that are cut through can be read. Maps
     /// beyond `size` are dropped unread, if need be.
     pub(crate) fn prepare_truncate(&mut self, i: FileSlot, size: u64) -> Result<(), Fault> {
-        let end = size.div_ceil(self.store.page_size() as u64) as u32;
+        let (end, is_whole) = (self.store.pages_of(size), self.store.place_of(size).1 == 0);
         if self.files[i].file().levels() > 0 {
             self.move_masks(i, end, INDEX_END)?;
             self.drain_at(i, end)?;
@@ -117,10 +117,7 @@ impl<N: Nand> Index<'_, N> {
             // inode is not to be written.
             let need = (4 + self.cut_notes(i)) * extent::SIZE;
             let view = self.files[i].file();
-            let cut = match size % self.store.page_size() as u64 {
-                0 => view.fragment_from(end),
-                _ => 0,
-            };
+            let cut = if is_whole { view.fragment_from(end) } else { 0 };
             if view.room() + cut < need + tree::SLACK {
                 self.file_room(i, need)?;
             }
@@ -242,8 +239,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Pages that a file's size covers.
     fn pages_of(&self, i: FileSlot) -> u32 {
-        let ps = self.store.page_size() as u64;
-        self.files[i].file().size().div_ceil(ps) as u32
+        self.store.pages_of(self.files[i].file().size())
     }
 
     /// Before a file grows: the rest of a truncation that was cut. What it has left would be seen.
