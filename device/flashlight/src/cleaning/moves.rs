@@ -402,6 +402,8 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves the page that is perhaps page `index` of a file; what was read of it may still be in
     /// the scratch page.
+    // What it needs of the stack is not needed while the owner is searched for.
+    #[inline(never)]
     fn move_data_of(
         &mut self,
         file: FileRef,

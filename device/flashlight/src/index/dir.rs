@@ -456,31 +456,38 @@ impl<N: Nand> Index<'_, N> {
     /// at a time, as it is written once for all.
     #[inline(never)]
     fn dir_migrate(&mut self, i: DirSlot, from: Option<u32>) -> Result<Migrated, Fault> {
-        let Some((targets, n)) = self.dir_migrate_targets(i, from)? else {
+        let mut targets = [MapTarget::FIRST; tree::BATCH];
+        let n = self.dir_migrate_targets(i, from, &mut targets)?;
+        if n == 0 {
             return Ok(Migrated::None(None));
-        };
+        }
         let names = |dir: DirView<'_>| dir.record_search(NO_HASH, HASH_SHIFT);
         let before = names(self.dirs[i].dir());
         let mut changes = Changes::new();
-        let mut replaced = [PageAddr::NONE; tree::BATCH];
-        for (k, (target, old)) in targets[..n].iter().zip(&mut replaced).enumerate() {
+        let mut tried = 0;
+        for (k, target) in targets[..n].iter_mut().enumerate() {
             let room = self.dirs[i].dir().room();
             if k > 0 && (!changes.has_room() || room < tree::SLACK_LEAST) {
                 break;
             }
+            tried += 1;
             match self.dir_load_target(i, target) {
-                // It has a turn of its own.
-                Err(e) if k > 0 && e.is_damage() && !self.store.nand.is_stopped() => continue,
+                // It has a turn of its own, and is not replaced.
+                Err(e) if k > 0 && e.is_damage() && !self.store.nand.is_stopped() => {
+                    target.page = PageAddr::NONE;
+                    continue;
+                }
                 r => r?,
             }
             let merged = self.dir_merge(i, target, &mut changes);
             self.whole_or_stop(merged)?;
-            *old = target.page;
         }
         self.apply_dir_changes(i, &targets[0], &changes)?;
-        for old in replaced.into_iter().filter(|old| old.is_some()) {
-            self.store.invalidate(old, MayProgram);
-            self.dir_note_freed_page(i, old)?;
+        for target in &targets[..tried] {
+            if target.page.is_some() {
+                self.store.invalidate(target.page, MayProgram);
+                self.dir_note_freed_page(i, target.page)?;
+            }
         }
         if names(self.dirs[i].dir()) < before {
             return Ok(Migrated::Some);
@@ -556,21 +563,23 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// The hash maps that most records of the log belong to, all below one index page.
-    #[allow(clippy::type_complexity)]
+    /// The hash maps that most records of the log belong to, all below one index page. How many;
+    /// none if no record can be moved.
     fn dir_migrate_targets(
         &mut self,
         i: DirSlot,
         from: Option<u32>,
-    ) -> Result<Option<([MapTarget; tree::BATCH], usize)>, Fault> {
+        targets: &mut [MapTarget; tree::BATCH],
+    ) -> Result<usize, Fault> {
         let view = self.dirs[i].dir();
         let movable = (0..view.record_search(NO_HASH, HASH_SHIFT))
             .any(|r| is_movable(&DirRec::decode(view.record(r))));
         if !movable {
-            return Ok(None);
+            return Ok(0);
         }
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-        tree::targets(&mut self.store, HASH, page, &view.any(), from, NO_HASH).map(Some)
+        let inode = view.any();
+        tree::targets(&mut self.store, HASH, page, &inode, from, NO_HASH, targets)
     }
 
     #[inline(never)]

@@ -354,7 +354,7 @@ pub(crate) fn target<N: Nand>(
 }
 
 /// The same, and more maps of that index page that most records of the log belong to: these
-/// cost only one write of it.
+/// cost only one write of it. Gives how many, one at least.
 pub(crate) fn targets<N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
@@ -362,19 +362,19 @@ pub(crate) fn targets<N: Nand>(
     inode: &AnyView<'_>,
     key: Option<u32>,
     limit: u32,
-) -> Result<([MapTarget; BATCH], usize), Fault> {
-    let first = target(store, kind, scratch, inode, key, limit)?;
-    let mut targets = [first; BATCH];
+    targets: &mut [MapTarget; BATCH],
+) -> Result<usize, Fault> {
+    targets[0] = target(store, kind, scratch, inode, key, limit)?;
     if inode.levels() < 2 || key.is_some() {
-        return Ok((targets, 1));
+        return Ok(1);
     }
     // The index page is in the scratch page.
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if index.count() + BATCH + PARTS > index.capacity() {
         // It may have to be split, and the pointers of one map only are in one half for certain.
-        return Ok((targets, 1));
+        return Ok(1);
     }
-    let all = root_target(inode, first.root, limit);
+    let all = root_target(inode, targets[0].root, limit);
     let records = |p| {
         let map = all.below(&index, p);
         let from = inode.record_search(map.first, kind.shift);
@@ -387,7 +387,7 @@ pub(crate) fn targets<N: Nand>(
     for (target, &p) in targets.iter_mut().zip(&picked[..n]) {
         *target = all.below(&index, p);
     }
-    Ok((targets, n))
+    Ok(n)
 }
 
 /// Where the range of a pointer of an index page begins, which begins at `first` itself.

@@ -200,39 +200,46 @@ impl<N: Nand> Store<'_, N> {
     /// page that is written often leaves copies of others behind, and each block would keep one
     /// that is not written any more.
     fn empty_own(&mut self) -> Result<(), Fault> {
+        let (block, pages) = self.own_to_empty();
+        for n in 0..pages {
+            if self.is_copy_in(n, block) {
+                self.rewrite_table_page(n)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The block to be emptied, and how many pages the table has; no pages: none.
+    // A call of its own: its stack is not needed below the writing.
+    #[inline(never)]
+    fn own_to_empty(&self) -> (u32, usize) {
+        const NONE: (u32, usize) = (u32::MAX, 0);
         let Some(p) = &self.table.paged else {
-            return Ok(());
+            return NONE;
         };
         let most = 1 + (4 * p.layout.pages).div_ceil(p.layout.pages_per_block as usize);
         let is_closed = |b: &u32| *b != u32::from(u16::MAX) && *b != p.head.block;
         let closed = p.own.into_iter().map(u32::from).filter(is_closed);
         if closed.clone().count() < most.min(OWN - 1) {
-            return Ok(());
+            return NONE;
         }
         let pages = p.layout.pages;
-        let geo = self.geo;
-        let is_in = |store: &Self, n: usize, block: u32| {
-            let paged = store.table.paged.as_ref();
-            paged.is_some_and(|p| {
-                p.places(n)
-                    .iter()
-                    .any(|at| at.is_some() && geo.block_of(*at).0 == block)
-            })
-        };
-        let left = |block| (0..pages).filter(|&n| is_in(self, n, block)).count();
+        let left = |block| (0..pages).filter(|&n| self.is_copy_in(n, block)).count();
         let Some((left, block)) = closed.map(|block| (left(block), block)).min() else {
-            return Ok(());
+            return NONE;
         };
         let room = self.ppb() - self.table.head().next.min(self.ppb());
         if left == 0 || 4 * left > self.ppb() as usize || 2 * left > room as usize {
-            return Ok(());
+            return NONE;
         }
-        for n in 0..pages {
-            if is_in(self, n, block) {
-                self.rewrite_table_page(n)?;
-            }
-        }
-        Ok(())
+        (block, pages)
+    }
+
+    /// Whether a copy of page `n` of the table is in a block.
+    fn is_copy_in(&self, n: usize, block: u32) -> bool {
+        let is_here = |at: &PageAddr| at.is_some() && self.geo.block_of(*at).0 == block;
+        let paged = self.table.paged.as_ref();
+        paged.is_some_and(|p| p.places(n).iter().any(is_here))
     }
 
     /// Makes sure that there is a block for both copies of a page.
