@@ -356,31 +356,35 @@ impl Mounting {
         Ok(Mounting { state, options })
     }
 
-    /// Where the volume is, or will be.
-    fn place(&mut self) -> &'static mut Option<Volume> {
+    pub fn is_read_only(&self) -> bool {
+        self.options.read_only == 1
+    }
+
+    /// Where the volume is, or will be; nothing is there yet.
+    pub fn place(&mut self) -> &'static mut Option<Volume> {
         // SAFETY: there is room for it, as asserted above, and the gate lets no other call there.
         unsafe { &mut *addr_of_mut!((*self.state).volume) }.write(None)
     }
 
-    /// Makes an empty volume, with the room of a mounted one.
-    pub fn format(
-        mut self,
-        chip: Chip,
-        ram: &'static mut [u8],
-        number: u32,
-        root: &New,
-    ) -> Result<(), Error<Failure>> {
-        Volume::format_into(self.place(), chip, ram, number, root, Config::default())
+    /// Where it is since.
+    fn placed(&mut self) -> &'static mut Option<Volume> {
+        // SAFETY: as above; it has been written there.
+        unsafe { (*addr_of_mut!((*self.state).volume)).assume_init_mut() }
     }
 
-    /// Mounts a volume in its place.
-    pub fn mount(
-        &mut self,
-        chip: Chip,
-        ram: &'static mut [u8],
-        config: Config,
+    /// Makes an empty volume of what is in its place, with the room of a mounted one.
+    pub fn format(
+        mut self,
+        number: u32,
+        root: &New,
+        config: &Config,
     ) -> Result<(), Error<Failure>> {
-        Volume::mount_into(self.place(), chip, ram, config)?;
+        Volume::format_placed(self.placed(), number, root, config)
+    }
+
+    /// Mounts the volume in its place.
+    pub fn mount(&mut self, config: &Config) -> Result<(), Error<Failure>> {
+        Volume::mount_placed(self.placed(), config)?;
         // SAFETY: as above.
         unsafe {
             (*self.state).options = self.options;

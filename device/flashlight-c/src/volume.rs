@@ -7,14 +7,14 @@ use flashkit_flashlight::{
 };
 use flashkit_nand::Nand;
 use flashkit_nand_c::memory::{place, room};
-use flashkit_nand_c::{Chip, Failure};
+use flashkit_nand_c::Failure;
 
 use crate::chip::flashlight_chip;
 use crate::codes::{
     answer, of_volume, FLASHLIGHT_E_BUSY, FLASHLIGHT_E_CALLBACK, FLASHLIGHT_E_NOTFORMATTED,
     FLASHLIGHT_E_TRANSFERRED,
 };
-use crate::state::{begin, flashlight, flashlight_options, Mounting, Session};
+use crate::state::{begin, flashlight, flashlight_options, Mounting, Session, Volume};
 
 /// Permissions of the root directory, for a mount on Linux.
 const ROOT_PERMISSIONS: u16 = 0o755;
@@ -95,27 +95,40 @@ pub struct flashlight_scrubbed {
     pub done: u32,
 }
 
-/// The chip, the options and the slice of RAM, as C hands them over.
+/// Refuses what cannot be mounted or formatted, and closes the volume's gate.
 ///
 /// # Safety
 /// As [`flashlight_mount`].
-unsafe fn parts<'a>(
+unsafe fn prepare(
     fs: *mut flashlight,
-    chip: *const flashlight_chip,
-    ram: *mut c_void,
-    ram_len: usize,
     options: *const flashlight_options,
-) -> Result<(Mounting, Chip, &'a mut [u8], bool), c_int> {
+) -> Result<Mounting, c_int> {
     // SAFETY: the caller's promise.
     unsafe {
         let options = match options.is_null() {
             true => NO_OPTIONS,
             false => *place(options)?.as_ref(),
         };
-        let mounting = Mounting::begin(fs, options)?;
-        let chip = place(chip)?.as_ref().chip()?;
-        Ok((mounting, chip, room(ram, ram_len)?, options.read_only == 1))
+        Mounting::begin(fs, options)
     }
+}
+
+/// Brings the chip and the RAM into the volume's place.
+///
+/// # Safety
+/// As [`flashlight_mount`].
+// A call of its own: the chip is not on the stack when the recovery begins.
+#[inline(never)]
+unsafe fn fill(
+    mounting: &mut Mounting,
+    chip: *const flashlight_chip,
+    ram: *mut c_void,
+    ram_len: usize,
+    config: &Config,
+) -> Result<(), c_int> {
+    // SAFETY: the caller's promise.
+    let (chip, ram) = unsafe { (place(chip)?.as_ref().chip()?, room(ram, ram_len)?) };
+    told(Volume::place_into(mounting.place(), chip, ram, config))
 }
 
 /// Makes an empty volume: erases all good blocks. Anything on the chip is lost. `number` should be
@@ -132,15 +145,16 @@ pub unsafe extern "C" fn flashlight_format(
     number: u32,
 ) -> c_int {
     let format = || {
-        // SAFETY: the caller's promise.
-        let parts = unsafe { parts(fs, chip, ram, ram_len, core::ptr::null()) };
-        let (mounting, chip, ram, _) = parts?;
+        let config = Config::default();
         let root = New {
             mode: ROOT_PERMISSIONS,
             ..New::default()
         };
-        let formatted = mounting.format(chip, ram, number, &root);
-        formatted.map(|()| 0).map_err(|error| of_volume(&error))
+        // SAFETY: the caller's promise.
+        let mut mounting = unsafe { prepare(fs, core::ptr::null())? };
+        // SAFETY: as above.
+        unsafe { fill(&mut mounting, chip, ram, ram_len, &config)? };
+        told(mounting.format(number, &root, &config)).map(|()| 0)
     };
     answer(format())
 }
@@ -162,16 +176,18 @@ pub unsafe extern "C" fn flashlight_mount(
 ) -> c_int {
     let mount = || {
         // SAFETY: the caller's promise.
-        let parts = unsafe { parts(fs, chip, ram, ram_len, options) };
-        let (mut mounting, own, slice, read_only) = parts?;
+        let mut mounting = unsafe { prepare(fs, options)? };
         let config = Config {
-            read_only,
+            read_only: mounting.is_read_only(),
             ..Config::default()
         };
-        match mounting.mount(own, slice, config) {
-            // SAFETY: the caller's promise; there is no mount that would use them.
-            Err(VolumeError::NotFormatted) => Err(unsafe { nothing_found(chip, ram, ram_len) }),
-            mounted => told(mounted).map(|()| 0),
+        // SAFETY: as above.
+        let mounted = unsafe { fill(&mut mounting, chip, ram, ram_len, &config) }
+            .and_then(|()| told(mounting.mount(&config)));
+        match mounted {
+            // SAFETY: as above; there is no mount that would use them.
+            Err(FLASHLIGHT_E_NOTFORMATTED) => Err(unsafe { nothing_found(chip, ram, ram_len) }),
+            mounted => mounted.map(|()| 0),
         }
     };
     answer(mount())
@@ -181,6 +197,8 @@ pub unsafe extern "C" fn flashlight_mount(
 ///
 /// # Safety
 /// As [`flashlight_mount`].
+// A call of its own: its chip is not on the stack of a recovery.
+#[inline(never)]
 unsafe fn nothing_found(chip: *const flashlight_chip, ram: *mut c_void, ram_len: usize) -> c_int {
     let is_transferred = || {
         // SAFETY: the caller's promise.

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 
 use flashkit_flashlight::{
-    Attr, Error as VolumeError, FlashLight, NAME_MAX, New, Node, Time, Unlinked,
+    Attr, Error as VolumeError, FileRef, FlashLight, NAME_MAX, New, Node, Time, Unlinked,
 };
 use flashkit_nand::Nand;
 
@@ -121,20 +121,36 @@ impl<N: Nand> Calls<'_, '_, N> {
         if !options.are_valid() {
             return Err(VolumeError::Invalid.into());
         }
+        if let Some((file, is_empty)) = self.existing(path, options)? {
+            if options.truncate && !is_empty {
+                self.fs.truncate(file, 0, self.now)?;
+            }
+            return Ok(OpenFile::new(file, options));
+        }
+        let (dir, name) = path::parent(self.fs, path)?;
+        let new = self.new_inode(FILE_PERMISSIONS);
+        let Node::File(file) = self.fs.create(dir, name, &new)? else {
+            return Err(VolumeError::IsDir.into());
+        };
+        Ok(OpenFile::new(file, options))
+    }
+
+    /// The file that is to be opened, and whether it is empty; none if it is to be made.
+    // A call of its own: its stack is not needed while room is made.
+    #[inline(never)]
+    fn existing(
+        &mut self,
+        path: &[u8],
+        options: &OpenOptions,
+    ) -> Result<Option<(FileRef, bool)>, Error<N::Error>> {
         let found = match path::resolve(self.fs, path) {
             Ok(_) if options.create_new => return Err(VolumeError::Exists.into()),
-            Ok(attr) => attr,
             Err(VolumeError::NotFound)
                 if (options.create || options.create_new) && !path::asks_for_dir(path) =>
             {
-                let (dir, name) = path::parent(self.fs, path)?;
-                let new = self.new_inode(FILE_PERMISSIONS);
-                let Node::File(file) = self.fs.create(dir, name, &new)? else {
-                    return Err(VolumeError::IsDir.into());
-                };
-                return Ok(OpenFile::new(file, options));
+                return Ok(None);
             }
-            Err(error) => return Err(error.into()),
+            found => found?,
         };
         let Node::File(file) = found.node else {
             return Err(VolumeError::IsDir.into());
@@ -142,10 +158,7 @@ impl<N: Nand> Calls<'_, '_, N> {
         if Kind::of_mode(found.mode) != Kind::File {
             return Err(VolumeError::Invalid.into());
         }
-        if options.truncate && found.size > 0 {
-            self.fs.truncate(file, 0, self.now)?;
-        }
-        Ok(OpenFile::new(file, options))
+        Ok(Some((file, found.size == 0)))
     }
 
     /// Ends an open file that is no longer among [`Calls::open`]. One that has no name any more is

@@ -160,54 +160,11 @@ impl<N: Nand> FlashLight<'_, N> {
         self.told(|fs| {
             fs.index_mut().writable()?;
             fs.volume.make_room()?;
-            fs.index_mut().dir_reserve(dir)?;
-            let found = fs.index_mut().find(dir, name)?;
-            let Node::File(file) = found.node else {
-                return Err(Fault::IsDir);
-            };
-            let keep = in_use(file.ino);
-            let seq = fs.store().seq;
-            fs.index_mut()
-                .flush_new_files(dir, if keep { 0 } else { file.ino })?;
-            let i = fs.index_mut().load_file(file)?;
-            let rec = if fs.store().seq == seq {
-                found.rec
-            } else {
-                // Loading has written files, and moved their entries.
-                fs.index_mut().find(dir, name)?.rec
-            };
-            if fs.index().files[i].file().nlink() > 1 {
-                fs.index_mut().unlink_name(i, dir, name, &rec, now)?;
-                fs.index_mut().stamp_dir(dir, now)?;
-                return Ok(Unlinked::Named);
+            let (unlinked, doomed) = fs.index_mut().unlink(dir, name, in_use, now)?;
+            if let Some(file) = doomed {
+                fs.volume.reap_now(file)?;
             }
-            if keep || rec.target == Target::Indirect {
-                fs.index_mut().make_orphan(i, dir, &rec)?;
-                let file = fs.volume.durable.index.files[i]
-                    .file()
-                    .file_ref(fs.volume.durable.index.store.volume);
-                // Reaping makes room, which may be the last that a worn volume writes.
-                fs.index_mut().stamp_dir(dir, now)?;
-                if !keep {
-                    fs.volume.reap_now(file)?;
-                }
-            } else {
-                let loc = fs.index().files[i].loc;
-                let how = if loc.is_some() {
-                    Removal::Freed(Target::File, loc.0)
-                } else {
-                    Removal::Volatile
-                };
-                fs.index_mut().dir_remove(dir, &rec, how)?;
-                fs.index_mut().free_file(i)?;
-                fs.store_mut().save_remnant(i.data_head());
-                fs.index_mut().stamp_dir(dir, now)?;
-            }
-            Ok(if keep {
-                Unlinked::InUse
-            } else {
-                Unlinked::Gone
-            })
+            Ok(unlinked)
         })
     }
 
@@ -216,34 +173,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.told(|fs| {
             fs.index_mut().writable()?;
             fs.volume.make_room()?;
-            fs.index_mut().flush_new_files(dir, 0)?;
-            fs.index_mut().dir_reserve(dir)?;
-            let found = fs.index_mut().find(dir, name)?;
-            let Node::Dir(ino) = found.node else {
-                return Err(Fault::NotDir);
-            };
-            let i = fs.index_mut().load_dir(ino)?;
-            if fs.index().dirs[i].dir().size() > 0 {
-                return Err(Fault::NotEmpty);
-            }
-            if fs.index().dirs[i].removals {
-                // What its files left must be free also after a power cut.
-                fs.index_mut().flush_dir(i)?;
-            }
-            let gone = fs
-                .index_mut()
-                .free_dir(i)
-                .and_then(|()| {
-                    fs.index_mut()
-                        .dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino))
-                })
-                .and_then(|()| fs.index_mut().stamp_dir(dir, now))
-                .and_then(|()| {
-                    // Before the number can be given to another directory.
-                    let i = fs.index_mut().load_dir(dir)?;
-                    fs.index_mut().flush_dir(i)
-                });
-            fs.index_mut().not_in_part(gone)
+            fs.index_mut().rmdir(dir, name, now)
         })
     }
 
@@ -388,6 +318,88 @@ impl<N: Nand> Volume<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
+    /// [`FlashLight::unlink`] when there is room; and the file, if that is to be ended now.
+    // A call of its own: its stack is not needed while room is made, or the file is ended.
+    #[inline(never)]
+    fn unlink(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        in_use: &dyn Fn(u32) -> bool,
+        now: Time,
+    ) -> Result<(Unlinked, Option<FileRef>), Fault> {
+        self.dir_reserve(dir)?;
+        let found = self.find(dir, name)?;
+        let Node::File(file) = found.node else {
+            return Err(Fault::IsDir);
+        };
+        let keep = in_use(file.ino);
+        let seq = self.store.seq;
+        self.flush_new_files(dir, if keep { 0 } else { file.ino })?;
+        let i = self.load_file(file)?;
+        let rec = if self.store.seq == seq {
+            found.rec
+        } else {
+            // Loading has written files, and moved their entries.
+            self.find(dir, name)?.rec
+        };
+        if self.files[i].file().nlink() > 1 {
+            self.unlink_name(i, dir, name, &rec, now)?;
+            self.stamp_dir(dir, now)?;
+            return Ok((Unlinked::Named, None));
+        }
+        if keep || rec.target == Target::Indirect {
+            self.make_orphan(i, dir, &rec)?;
+            let file = self.files[i].file().file_ref(self.store.volume);
+            // Reaping makes room, which may be the last that a worn volume writes.
+            self.stamp_dir(dir, now)?;
+            return Ok(match keep {
+                true => (Unlinked::InUse, None),
+                false => (Unlinked::Gone, Some(file)),
+            });
+        }
+        let loc = self.files[i].loc;
+        let how = if loc.is_some() {
+            Removal::Freed(Target::File, loc.0)
+        } else {
+            Removal::Volatile
+        };
+        self.dir_remove(dir, &rec, how)?;
+        self.free_file(i)?;
+        self.store.save_remnant(i.data_head());
+        self.stamp_dir(dir, now)?;
+        Ok((Unlinked::Gone, None))
+    }
+
+    /// [`FlashLight::rmdir`] when there is room.
+    #[inline(never)]
+    fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Fault> {
+        self.flush_new_files(dir, 0)?;
+        self.dir_reserve(dir)?;
+        let found = self.find(dir, name)?;
+        let Node::Dir(ino) = found.node else {
+            return Err(Fault::NotDir);
+        };
+        let i = self.load_dir(ino)?;
+        if self.dirs[i].dir().size() > 0 {
+            return Err(Fault::NotEmpty);
+        }
+        if self.dirs[i].removals {
+            // What its files left must be free also after a power cut.
+            self.flush_dir(i)?;
+        }
+        let gone = self
+            .free_dir(i)
+            .and_then(|()| self.dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino)))
+            .and_then(|()| self.stamp_dir(dir, now))
+            .and_then(|()| {
+                // Before the number can be given to another directory.
+                let i = self.load_dir(dir)?;
+                self.flush_dir(i)
+            });
+        self.not_in_part(gone)
+    }
+
     fn attr_at(&self, node: Node, place: Place) -> Attr {
         let inode = match place {
             Place::Dir(i) => self.dirs[i].dir().any(),

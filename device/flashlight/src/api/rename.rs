@@ -15,6 +15,16 @@ use crate::index::lookup::{Found, check_name};
 use crate::index::slots::FileSlot;
 use flashkit_nand::{Nand, PageAddr};
 
+/// What a rename has come to.
+struct Renamed {
+    /// Where the renamed inode is to be looked for from now on.
+    node: Node,
+    /// The number of a replaced file that is in use.
+    kept: Option<u32>,
+    /// A replaced file that is to be ended.
+    doomed: Option<FileRef>,
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// Renames, atomically replacing a file by a file, or an empty directory by a directory.
     /// Durable when this returns. A replaced file that is in use stays usable until
@@ -37,61 +47,77 @@ impl<N: Nand> FlashLight<'_, N> {
             fs.index_mut().writable()?;
             check_name(to)?;
             fs.volume.make_room()?;
-            let source = fs.index_mut().find(from_dir, from)?;
-            // While it is where it was found: it is looked at again and again.
-            if let Node::File(file) = source.node {
-                fs.index_mut().load_file(file)?;
-            }
-            fs.index_mut().load_dir(to_dir)?;
-            let target = fs.index_mut().find_or_place(to_dir, to)?;
-            if no_replace && target.is_some() {
-                return Err(Fault::Exists);
-            }
-            if target.is_some_and(|t| t.node == source.node) {
-                return Ok((source.node, None));
-            }
-            fs.check_replace(source.node, target.map(|t| t.node), to_dir)?;
-            fs.index_mut().check_hash(&source, from_dir, to_dir, to)?;
-            fs.index_mut()
-                .reserve_index(source.rec.target == Target::File)?;
-            for dir in [from_dir, to_dir] {
-                fs.index_mut().dir_reserve(dir)?;
-            }
-            let (mut kept, mut doomed) = (None, None);
-            if let Some(Node::File(file)) = target.map(|t| t.node) {
-                let is_doomed;
-                (kept, is_doomed) = fs.index_mut().detach_replaced(file, to_dir, to, in_use)?;
-                doomed = is_doomed.then_some(file);
-            }
-            // Pending pages are written so that no entry moves under our hands below.
-            fs.index_mut().flush_files()?;
-            fs.index_mut().reserve_index(false)?;
-            for dir in [from_dir, to_dir] {
-                fs.index_mut().dir_reserve(dir)?;
-            }
-            let source = fs.index_mut().find(from_dir, from)?;
-            let target = match target {
-                Some(_) => Some(fs.index_mut().find(to_dir, to)?),
-                None => None,
-            };
-            let node = match source.node {
-                Node::File(file) => fs
-                    .index_mut()
-                    .rename_file(file, &source, from_dir, from, to_dir, to, target, now),
-                Node::Dir(ino) => fs
-                    .index_mut()
-                    .rename_dir(ino, &source, from_dir, to_dir, to, target, now),
-            };
-            let node = fs.index_mut().not_in_part(node)?;
-            for dir in [from_dir, to_dir] {
-                fs.index_mut().stamp_dir(dir, now)?;
-            }
-            if let Some(file) = doomed {
+            let (from, to) = ((from_dir, from), (to_dir, to));
+            let renamed = fs.rename_in_room(from, to, no_replace, in_use, now)?;
+            if let Some(file) = renamed.doomed {
                 let file = FileRef::by_number(fs.store().volume, file.ino);
                 fs.volume.reap_now(file)?;
             }
-            Ok((node, kept))
+            Ok((renamed.node, renamed.kept))
         })
+    }
+
+    /// A rename when there is room for it.
+    // A call of its own: its stack is not needed while room is made, or a file is ended.
+    #[inline(never)]
+    fn rename_in_room(
+        &mut self,
+        (from_dir, from): (u32, &[u8]),
+        (to_dir, to): (u32, &[u8]),
+        no_replace: bool,
+        in_use: &dyn Fn(u32) -> bool,
+        now: Time,
+    ) -> Result<Renamed, Fault> {
+        let index = self.index_mut();
+        let source = index.find(from_dir, from)?;
+        // While it is where it was found: it is looked at again and again.
+        if let Node::File(file) = source.node {
+            index.load_file(file)?;
+        }
+        index.load_dir(to_dir)?;
+        let target = index.find_or_place(to_dir, to)?;
+        if no_replace && target.is_some() {
+            return Err(Fault::Exists);
+        }
+        let (mut kept, mut doomed) = (None, None);
+        if target.is_some_and(|t| t.node == source.node) {
+            let node = source.node;
+            return Ok(Renamed { node, kept, doomed });
+        }
+        self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
+        let index = self.index_mut();
+        index.check_hash(&source, from_dir, to_dir, to)?;
+        index.reserve_index(source.rec.target == Target::File)?;
+        for dir in [from_dir, to_dir] {
+            index.dir_reserve(dir)?;
+        }
+        if let Some(Node::File(file)) = target.map(|t| t.node) {
+            let is_doomed;
+            (kept, is_doomed) = index.detach_replaced(file, to_dir, to, in_use)?;
+            doomed = is_doomed.then_some(file);
+        }
+        // Pending pages are written so that no entry moves under our hands below.
+        index.flush_files()?;
+        index.reserve_index(false)?;
+        for dir in [from_dir, to_dir] {
+            index.dir_reserve(dir)?;
+        }
+        let source = index.find(from_dir, from)?;
+        let target = match target {
+            Some(_) => Some(index.find(to_dir, to)?),
+            None => None,
+        };
+        let node = match source.node {
+            Node::File(file) => {
+                index.rename_file(file, &source, from_dir, from, to_dir, to, target, now)
+            }
+            Node::Dir(ino) => index.rename_dir(ino, &source, from_dir, to_dir, to, target, now),
+        };
+        let node = index.not_in_part(node)?;
+        for dir in [from_dir, to_dir] {
+            index.stamp_dir(dir, now)?;
+        }
+        Ok(Renamed { node, kept, doomed })
     }
 
     /// A directory cannot go into itself, or what is below it.

@@ -39,7 +39,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         config: Config,
     ) -> Result<N, Error<N::Error>> {
         let mut place = None;
-        Self::begin_in(&mut place, nand, ram, volume, root, config)?;
+        Self::place_into(&mut place, nand, ram, &config)?;
+        Self::begin_placed(&mut place, volume, root, &config)?;
         place
             .map(|fs: Self| fs.volume.durable.index.store.nand.inner)
             .ok_or(Error::NotFormatted)
@@ -59,22 +60,31 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         root: &New,
         config: Config,
     ) -> Result<(), Error<N::Error>> {
-        let formatted = Self::begin_in(place, nand, ram, volume, root, config);
+        Self::place_into(place, nand, ram, &config)?;
+        Self::format_placed(place, volume, root, &config)
+    }
+
+    /// The other half of a format in two, as [`FlashLight::mount_placed`].
+    #[doc(hidden)]
+    pub fn format_placed(
+        place: &mut Option<Self>,
+        volume: u32,
+        root: &New,
+        config: &Config,
+    ) -> Result<(), Error<N::Error>> {
+        let formatted = Self::begin_placed(place, volume, root, config);
         *place = None;
         formatted
     }
 
-    fn begin_in(
+    fn begin_placed(
         place: &mut Option<Self>,
-        nand: N,
-        ram: &'r mut [u8],
         volume: u32,
         root: &New,
-        config: Config,
+        config: &Config,
     ) -> Result<(), Error<N::Error>> {
-        Volume::make(place, nand, ram, &config, |volume| FlashLight { volume })?;
         match place {
-            Some(fs) => fs.told(|fs| fs.volume.begin(volume, root, &config)),
+            Some(fs) => fs.told(|fs| fs.volume.begin(volume, root, config)),
             None => Ok(()),
         }
     }
@@ -105,9 +115,28 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         ram: &'r mut [u8],
         config: Config,
     ) -> Result<(), Error<N::Error>> {
-        Volume::make(place, nand, ram, &config, |volume| FlashLight { volume })?;
+        Self::place_into(place, nand, ram, &config)?;
+        Self::mount_placed(place, &config)
+    }
+
+    /// The first half of [`FlashLight::mount_into`] and [`FlashLight::format_into`]; nothing but the
+    /// other half may follow. For the C interface: the chip that is handed over is gone from its
+    /// stack when the recovery begins.
+    #[doc(hidden)]
+    pub fn place_into(
+        place: &mut Option<Self>,
+        nand: N,
+        ram: &'r mut [u8],
+        config: &Config,
+    ) -> Result<(), Error<N::Error>> {
+        Volume::make(place, nand, ram, config, |volume| FlashLight { volume })
+    }
+
+    /// The other half of a mount.
+    #[doc(hidden)]
+    pub fn mount_placed(place: &mut Option<Self>, config: &Config) -> Result<(), Error<N::Error>> {
         let brought = match place {
-            Some(fs) => fs.told(|fs| fs.volume.bring_back(&config)),
+            Some(fs) => fs.told(|fs| fs.volume.bring_back(config)),
             None => Ok(()),
         };
         if brought.is_err() {

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::take::OF_UPDATES;
-use crate::error::{Damaged, Fault};
+use crate::error::{Bool, Damaged, Fault};
 use crate::format::area::{HEADS, Head, LogArea, UNSEEN, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{
@@ -20,7 +20,13 @@ use flashkit_bytes::get_u16;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// The checkpoint that a mount starts from.
+// Large, and on the stack of all that a recovery does: there is one, and others fill it in.
 pub(crate) struct Start {
+    /// The newest root page: its number, whether both root blocks have it, and whether only one of
+    /// these has pages that can be read.
+    pub root_seq: u64,
+    pub root_twice: bool,
+    pub root_in_one: bool,
     /// Unmounted, and said so twice.
     pub clean: bool,
     /// The checkpoint before says the same.
@@ -38,6 +44,24 @@ pub(crate) struct Start {
     pub is_copy: bool,
     /// It is, and what leads to it cannot fail any more.
     pub firm: bool,
+}
+
+impl Start {
+    /// Nothing has been read yet.
+    pub const NONE: Start = Start {
+        root_seq: 0,
+        root_twice: false,
+        root_in_one: false,
+        clean: false,
+        repeated: false,
+        told: false,
+        since: 0,
+        snapshot: [0; SNAPSHOT_PAGES],
+        snapshot_len: 0,
+        copy: u32::MAX,
+        is_copy: false,
+        firm: false,
+    };
 }
 
 impl<N: Nand> Durable<'_, N> {
@@ -120,11 +144,11 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
-    pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Fault> {
+    pub(crate) fn decode(&mut self, leaf: Head, start: &mut Start) -> Result<Bool, Fault> {
         let per_page = u32::from(CheckpointView::on(&self.index.scratch).per_page());
         let layout = Layout::new(&self.index.store.geo, per_page);
         if layout.is_none() && (per_page > 0 || self.index.store.table.paged.is_some()) {
-            return Ok(None);
+            return Ok(Bool::False);
         }
         let fits = self
             .index
@@ -135,12 +159,12 @@ impl<N: Nand> Durable<'_, N> {
             return Err(self.index.store.nand.too_small(self.ram + more));
         }
         if layout.is_some_and(|layout| !self.index.store.table.begin_paging(layout)) {
-            return Ok(None);
+            return Ok(Bool::False);
         }
-        Ok(self.unpack(leaf))
+        Ok(Bool::from(self.unpack(leaf, start).is_some()))
     }
 
-    fn unpack(&mut self, leaf: Head) -> Option<Start> {
+    fn unpack(&mut self, leaf: Head, start: &mut Start) -> Option<()> {
         let (page, s) = (
             CheckpointView::on(&self.index.scratch),
             &mut self.index.store,
@@ -181,24 +205,24 @@ impl<N: Nand> Durable<'_, N> {
         for i in 0..s.log.reserved {
             s.log.reserves[i] = page.reserve(i);
         }
-        let mut pages = [0; SNAPSHOT_PAGES];
-        let count = usize::from(page.snapshot_pages());
-        for (i, place) in pages.iter_mut().enumerate().take(count) {
+        start.snapshot_len = page.snapshot_pages().into();
+        for (i, place) in start
+            .snapshot
+            .iter_mut()
+            .enumerate()
+            .take(start.snapshot_len)
+        {
             *place = page.snapshot_page(i).0;
         }
+        start.clean = page.has(CONFIRMED);
+        start.repeated = page.has(REPEATED);
+        start.told = page.has(TOLD);
+        start.since = page.since();
+        start.is_copy = page.is_copy();
+        (start.copy, start.firm) = (u32::MAX, false);
         s.dirty.load(dirty);
         let sane = (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.table.blocks());
-        sane.then_some(Start {
-            clean: page.has(CONFIRMED),
-            repeated: page.has(REPEATED),
-            told: page.has(TOLD),
-            since: page.since(),
-            snapshot: pages,
-            snapshot_len: count,
-            copy: u32::MAX,
-            is_copy: page.is_copy(),
-            firm: false,
-        })
+        sane.then_some(())
     }
 
     /// Loads the snapshot of the block table.

@@ -101,6 +101,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The same for a cached file.
+    #[inline(never)]
     pub(crate) fn truncate_cached(
         &mut self,
         i: FileSlot,

@@ -127,7 +127,9 @@ impl<'r, N: Nand> Volume<'r, N> {
     pub(crate) fn bring_back(&mut self, config: &Config) -> Result<(), Fault> {
         let volume = self;
         let ended = volume.account(Purpose::Recovery, |volume| {
-            match &volume.take_up(config)? {
+            let mut replayed = None;
+            volume.take_up(config, &mut replayed)?;
+            match &replayed {
                 Some(replayed) => volume.end_recovery(replayed).map(Some),
                 None => Ok(None),
             }
@@ -162,18 +164,13 @@ impl<'r, N: Nand> Volume<'r, N> {
     /// Takes up the newest checkpoint, and what came after it; what is left to be done of a
     /// recovery. A call of its own, so that the checkpoint is gone from the stack by then.
     #[inline(never)]
-    fn take_up(&mut self, config: &Config) -> Result<Option<Replayed>, Fault> {
+    fn take_up(&mut self, config: &Config, replayed: &mut Option<Replayed>) -> Result<(), Fault> {
         let volume = self;
-        let root = volume.durable.find_root()?;
-        volume.durable.index.store.seq = root.seq + 1;
-        // By reference: it is large, and the recovery goes on under it.
-        let start = volume.durable.load_start(&root);
-        let start = match &start {
-            Ok(start) => start,
-            Err(e) => return Err(*e),
-        };
+        let mut start = Start::NONE;
+        volume.durable.load_start(&mut start)?;
         // The program of the other was cut or failed, or its page has rotted.
-        volume.durable.anchor.root_alone = !root.twice && !volume.durable.anchor.has_one_root();
+        volume.durable.anchor.root_alone =
+            !start.root_twice && !volume.durable.anchor.has_one_root();
         let transferred = config.after_transfer;
         let was_cut = !start.clean
             || volume.durable.anchor.chained > 0
@@ -182,7 +179,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         // A mount with more RAM may have left more deferred changes than there is room for.
         if was_cut || volume.durable.index.deferred_left_out {
             let unknown = transferred || volume.durable.claims_may_be_lost()?.is_true();
-            if root.seq > start.since && root.is_in_one() || unknown {
+            if start.root_seq > start.since && start.root_in_one || unknown {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 volume.durable.anchor.second_next = ANCHOR_PAGES;
             }
@@ -191,13 +188,13 @@ impl<'r, N: Nand> Volume<'r, N> {
                 volume.durable.anchor.root_next = ANCHOR_PAGES;
             }
             volume.durable.index.recovered = was_cut;
-            return volume.recover(start).map(Some);
+            return volume.recover(&start, replayed);
         }
         volume.durable.index.store.heads.log[LogArea::Bitmap as usize] = Head::NONE;
         volume.durable.index.store.heads.unseen = Unseen::all();
         volume.durable.index.store.free_dead(false)?;
         volume.durable.index.store.begin_since();
-        Ok(None)
+        Ok(())
     }
 }
 
@@ -222,20 +219,24 @@ impl<'r, N: Nand> Durable<'r, N> {
     }
 
     /// Finds the newest checkpoint, and takes its snapshot.
+    // A call of its own: the root page is not needed below.
     #[inline(never)]
-    fn load_start(&mut self, root: &Root) -> Result<Start, Fault> {
-        let start = self.load_checkpoint(root)?;
+    fn load_start(&mut self, start: &mut Start) -> Result<(), Fault> {
+        let root = self.find_root()?;
+        self.index.store.seq = root.seq + 1;
+        start.root_seq = root.seq;
+        (start.root_twice, start.root_in_one) = (root.twice, root.is_in_one());
+        self.load_checkpoint(&root, start)?;
         let Err(e) = self.load_snapshot(&start.snapshot[..start.snapshot_len]) else {
-            return Ok(start);
+            return Ok(());
         };
-        let start = self.first_of_two(&start, e)?;
-        self.load_snapshot(&start.snapshot[..start.snapshot_len])?;
-        Ok(start)
+        self.take_first_of_two(start, e)?;
+        self.load_snapshot(&start.snapshot[..start.snapshot_len])
     }
 
     /// Finds and unpacks the newest checkpoint.
     #[inline(never)]
-    fn load_checkpoint(&mut self, root: &Root) -> Result<Start, Fault> {
+    fn load_checkpoint(&mut self, root: &Root, start: &mut Start) -> Result<(), Fault> {
         let mut at = PageAddr::NONE;
         let mut counts = None;
         // A page whose program was cut may fail between two reads: then the one before it counts.
@@ -271,9 +272,9 @@ impl<'r, N: Nand> Durable<'r, N> {
             let Some((seq, _)) = self.index.read_checkpoint(at, 0)? else {
                 continue;
             };
-            let Some(mut start) = self.decode(leaf)? else {
+            if !self.decode(leaf, start)?.is_true() {
                 break;
-            };
+            }
             self.index.store.seq = self.index.store.seq.max(seq + 1);
             start.firm = firm && start.is_copy;
             if let Some((block, complete)) = copy {
@@ -285,7 +286,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 self.index.store.seq = self.index.store.seq.max(seq + 1);
             }
             self.load_claims(root);
-            return Ok(start);
+            return Ok(());
         }
         Err(self.index.store.nand.damaged(at, Damaged::Checkpoint))
     }

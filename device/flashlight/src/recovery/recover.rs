@@ -80,9 +80,13 @@ pub(crate) struct Replayed {
 
 impl<'r, N: Nand> Volume<'r, N> {
     /// Brings the volume from the checkpoint just loaded to where its records say that it was. What
-    /// is left to be done is [`Volume::end_recovery`].
+    /// is left to be done is [`Volume::end_recovery`], of what it has `replayed`.
     #[inline(never)]
-    pub(crate) fn recover(&mut self, start: &Start) -> Result<Replayed, Fault> {
+    pub(crate) fn recover(
+        &mut self,
+        start: &Start,
+        replayed: &mut Option<Replayed>,
+    ) -> Result<(), Fault> {
         let since = start.since;
         self.store_mut().log.session = true;
         // A recovery that was cut may have written any of them.
@@ -115,14 +119,14 @@ impl<'r, N: Nand> Volume<'r, N> {
         self.index_mut().look_anew();
         self.index_mut().count_lost(since)?;
         let recovery = self.store().recovery.as_ref();
-        let replayed = Replayed {
+        *replayed = Some(Replayed {
             since,
             lasts,
             copy: copy.map(|copy| (copy.0, copy.2)),
             mend: recovery.is_some_and(|r| r.mend),
             exchange: recovery.and_then(|r| r.exchange),
             half_cut: recovery.map(|r| r.half_cut),
-        };
+        });
         self.index_mut().close_opened(MayProgram);
         for slot in &mut self.index_mut().dirs.0 {
             if slot.ino != 0 {
@@ -131,7 +135,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         }
         self.store_mut().scratch_holds.forget();
         self.index_mut().orphans = 1;
-        Ok(replayed)
+        Ok(())
     }
 
     /// Does what is left of a recovery. Returns whether it is durable: it is not where the last

@@ -28,27 +28,28 @@ pub(crate) struct Leaf {
 }
 
 impl<'r, N: Nand> Durable<'r, N> {
-    /// The first of two checkpoints that say the same, when the second has led to an error.
-    // Rarely needed, and each `Start` takes much of the stack.
+    /// Puts the first of two checkpoints that say the same in the place of the second, which has
+    /// led to an error.
     #[inline(never)]
-    pub(crate) fn first_of_two(&mut self, second: &Start, e: Fault) -> Result<Start, Fault> {
+    pub(crate) fn take_first_of_two(&mut self, start: &mut Start, e: Fault) -> Result<(), Fault> {
         let Head { block, next } = self.anchor.leaf;
+        let (clean, copy) = (start.clean, start.copy);
         // An unmount's second is there twice.
-        let next = next.saturating_sub(if second.clean { 2 } else { 1 });
-        if next == 0 || !second.clean && !second.repeated {
+        let next = next.saturating_sub(if clean { 2 } else { 1 });
+        if next == 0 || !clean && !start.repeated {
             return Err(e);
         }
         let at = self.index.store.geo.page(BlockAddr(block), next - 1);
         if self.index.read_checkpoint(at, 0)?.is_none()
-            || second.clean && !CheckpointView::on(&self.index.scratch).has(UNMOUNTED)
+            || clean && !CheckpointView::on(&self.index.scratch).has(UNMOUNTED)
         {
             return Err(e);
         }
-        let first = self.decode(Head { block, next })?.ok_or(e)?;
-        Ok(Start {
-            copy: second.copy,
-            ..first
-        })
+        if !self.decode(Head { block, next }, start)?.is_true() {
+            return Err(e);
+        }
+        start.copy = copy;
+        Ok(())
     }
 
     /// Takes what the checkpoint page in the scratch page has claimed.
