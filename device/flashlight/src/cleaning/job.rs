@@ -118,7 +118,9 @@ impl<N: Nand> Volume<'_, N> {
             if self.index_mut().is_stored(block) {
                 return Ok(Some((block, Why::Rot)));
             }
-            self.refresh()?;
+            if let Some(block) = self.begin_refresh()? {
+                self.refresh_system(block)?;
+            }
         }
         if let Some(block) = self.index_mut().due() {
             return Ok(Some((block, Why::Wear)));

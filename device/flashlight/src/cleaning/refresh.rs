@@ -13,23 +13,36 @@ impl<N: Nand> Volume<'_, N> {
     /// Writes the first block of the list anew, if there is one and there is room; whether it has
     /// done so. Moves of a block's pages, a checkpoint, or both.
     pub(crate) fn refresh(&mut self) -> Result<Bool, Fault> {
-        let Some(block) = self.store().nand.refresh.first() else {
+        let Some(block) = self.begin_refresh()? else {
             return Ok(Bool::False);
         };
+        if !self.index_mut().is_stored(block) {
+            return self.refresh_system(block);
+        }
+        let mut job = self.index_mut().begin_job(block, Why::Rot);
+        // Pages that stay are looked at again: till then the block stays first on the list.
+        while !self.job_step(&mut job, u32::MAX)?.is_true() {}
+        Ok((!self.index_mut().is_stored(block)).into())
+    }
+
+    /// The first block of the list, if there is room to write it anew.
+    pub(crate) fn begin_refresh(&mut self) -> Result<Option<u32>, Fault> {
+        let Some(block) = self.store().nand.refresh.first() else {
+            return Ok(None);
+        };
         if self.store().available() <= FLOOR {
-            return Ok(Bool::False);
+            return Ok(None);
         }
         self.durable.begin()?;
         // Many blocks may be written anew before the next change.
         if self.index_mut().is_due()?.is_true() {
             self.checkpoint(false)?;
         }
-        if self.index_mut().is_stored(block) {
-            let mut job = self.index_mut().begin_job(block, Why::Rot);
-            // Pages that stay are looked at again: till then the block stays first on the list.
-            while !self.job_step(&mut job, u32::MAX)?.is_true() {}
-            return Ok((!self.index_mut().is_stored(block)).into());
-        }
+        Ok(Some(block))
+    }
+
+    /// Writes a block of the list anew that holds neither files nor metadata in use.
+    pub(crate) fn refresh_system(&mut self, block: u32) -> Result<Bool, Fault> {
         let in_use = block < self.store().table.blocks()
             && self.store_mut().state(block) == BlockState::System;
         let result = if in_use {
