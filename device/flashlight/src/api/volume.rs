@@ -119,9 +119,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Self::mount_placed(place, &config)
     }
 
-    /// The first half of [`FlashLight::mount_into`] and [`FlashLight::format_into`]; nothing but the
-    /// other half may follow. For the C interface: the chip that is handed over is gone from its
-    /// stack when the recovery begins.
+    /// The first half of [`FlashLight::mount_into`] and [`FlashLight::format_into`]; nothing but
+    /// the other half may follow. For the C interface: the chip that is handed over is gone from
+    /// its stack when the recovery begins.
     #[doc(hidden)]
     pub fn place_into(
         place: &mut Option<Self>,

@@ -56,9 +56,7 @@ impl<N: Nand> Boot<'_, N> {
                     SeenRun::Nothing => break,
                     SeenRun::Damaged => continue,
                 };
-                if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
-                    run = Some(Run::begin(page));
-                }
+                Run::add_to(&mut run, &page);
                 if page.update.is_last() {
                     if let Some(run) = &run
                         && run.first.tag.owner.ino == file.ino

@@ -72,7 +72,7 @@ impl Run {
         self.pages.get(..self.len).unwrap_or_default()
     }
 
-    pub(crate) fn begin(page: FoundUpdate) -> Run {
+    fn begin(page: FoundUpdate) -> Run {
         let mut pages = [PageAddr::NONE; PAGES_MOST];
         pages[0] = page.at;
         Run {
@@ -83,15 +83,24 @@ impl Run {
         }
     }
 
+    /// Adds a page to the run that it goes on with, or begins another with it.
+    // A call of its own: a run is large, and a recovery goes on below who holds one.
+    #[inline(never)]
+    pub(crate) fn add_to(run: &mut Option<Run>, page: &FoundUpdate) {
+        if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
+            *run = Some(Run::begin(*page));
+        }
+    }
+
     /// Adds the next page, if it is that; or the last once more, whose program had
     /// failed and that reads well.
-    pub(crate) fn goes_on(&mut self, page: FoundUpdate) -> bool {
+    fn goes_on(&mut self, page: &FoundUpdate) -> bool {
         let place = |page: &FoundUpdate| (page.tag.owner.ino, page.tag.index, page.update.left);
-        if place(&page) == place(&self.last) {
+        if place(page) == place(&self.last) {
             if let Some(last) = self.pages.get_mut(self.len.wrapping_sub(1)) {
                 *last = page.at;
             }
-            self.last = page;
+            self.last = *page;
             return true;
         }
         let next = (self.last.tag.owner.ino, self.last.tag.index.wrapping_add(1));
@@ -101,7 +110,7 @@ impl Run {
         if is_next && let Some(place) = self.pages.get_mut(self.len) {
             *place = page.at;
             self.len += 1;
-            self.last = page;
+            self.last = *page;
         }
         is_next
     }

@@ -595,12 +595,19 @@ impl<N: Nand> Index<'_, N> {
         if count > REMOVED_MOST || count * extent::SIZE > room {
             return self.flush_dir(d);
         }
+        self.put_removals(i, d);
+        Ok(())
+    }
+
+    /// Notes them; there is room.
+    // A call of its own: its stack is not needed while a directory is written.
+    #[inline(never)]
+    fn put_removals(&mut self, i: FileSlot, d: DirSlot) {
         let mut view = self.files[i].file_mut();
         for rec in self.dirs[d].dir().removed() {
             let at = view.record_search(REMOVED, 0);
             view.record_insert(at, &Extent::new(REMOVED, rec.ptr, 0).encode());
         }
-        Ok(())
     }
 
     /// Whether a slot holds a file whose name in `dir` no page on flash shows.

@@ -55,7 +55,7 @@ impl<N: Nand> Index<'_, N> {
                 if let Some(rec) = first
                     && let Some(shown) = self.listed(dir, &rec, &mut damage)?
                     && shown.0.ino() > after
-                    && !each(self.shown_entry(shown, hash, damage.is_some()))
+                    && !self.show(&shown, hash, damage.is_some(), each)
                 {
                     return Ok(());
                 }
@@ -73,7 +73,7 @@ impl<N: Nand> Index<'_, N> {
                         None => self.listed(dir, &rec, &mut damage)?,
                     };
                     if let Some(shown) = shown
-                        && !each(self.shown_entry(shown, hash, damage.is_some()))
+                        && !self.show(&shown, hash, damage.is_some(), each)
                     {
                         return Ok(());
                     }
@@ -219,16 +219,24 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// An entry as it is shown.
-    fn shown_entry(&self, (node, place, spot): Shown, hash: u32, damaged: bool) -> Entry<'_> {
+    /// Shows an entry; whether there are to be more.
+    // A call of its own: its stack is not needed while the next one is looked for.
+    #[inline(never)]
+    fn show(
+        &self,
+        &(node, place, spot): &Shown,
+        hash: u32,
+        damaged: bool,
+        each: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> bool {
         let passed = if damaged { PASSED_DAMAGE } else { 0 };
         let (mode, name) = self.shown(place, spot);
-        Entry {
+        each(Entry {
             node,
             mode,
             name,
             cookie: passed | u64::from(hash) << 32 | u64::from(node.ino()),
-        }
+        })
     }
 
     /// Mode and name of an inode that was found.

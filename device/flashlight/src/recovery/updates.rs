@@ -8,7 +8,6 @@ use crate::format::tag::{self, Form};
 use crate::format::update_run::{Run, SeenRun};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
-use crate::space::updates::UpdateBlocks;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -38,15 +37,12 @@ impl<N: Nand> Index<'_, N> {
             replay: self.store.seq,
             checkpoint: since,
         };
-        let UpdateBlocks {
-            blocks,
-            from: first,
-        } = self.store.updates_to_replay;
         // The run that is read, and whether all of it is.
         let (mut run, mut whole): (Option<Run>, bool) = (None, false);
-        for (n, &block) in blocks.as_slice().iter().enumerate() {
+        let mut from = self.store.updates_to_replay.from;
+        for n in 0..self.store.updates_to_replay.blocks.len() {
+            let block = self.store.updates_to_replay.blocks.as_slice()[n];
             let mut gap = PageAddr::NONE;
-            let from = if n == 0 { first } else { 0 };
             for index in from..self.store.ppb() {
                 let at = self.store.geo.page(BlockAddr(block.into()), index);
                 let page = match self.find_update(at, since)? {
@@ -66,19 +62,19 @@ impl<N: Nand> Index<'_, N> {
                     self.replay_update(update, known, false)?;
                     run = None;
                 }
-                if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
-                    run = Some(Run::begin(page));
-                }
                 whole = page.update.is_last();
+                Run::add_to(&mut run, &page);
             }
+            from = 0;
         }
         if whole && let Some(update) = &run {
             self.replay_update(update, known, true)?;
         }
-        self.store.updates_to_replay.blocks.clear();
-        for &block in blocks.as_slice() {
+        for n in 0..self.store.updates_to_replay.blocks.len() {
+            let block = self.store.updates_to_replay.blocks.as_slice()[n];
             self.store.close(block.into());
         }
+        self.store.updates_to_replay.blocks.clear();
         Ok(())
     }
 
