@@ -366,10 +366,11 @@ impl Mounting {
         unsafe { &mut *addr_of_mut!((*self.state).volume) }.write(None)
     }
 
-    /// Where it is since.
-    fn placed(&mut self) -> &'static mut Option<Volume> {
-        // SAFETY: as above; it has been written there.
-        unsafe { (*addr_of_mut!((*self.state).volume)).assume_init_mut() }
+    /// The volume that has been put there.
+    fn placed(&mut self) -> Result<&'static mut Volume, Error<Failure>> {
+        // SAFETY: as above; something has been written there.
+        let place = unsafe { (*addr_of_mut!((*self.state).volume)).assume_init_mut() };
+        place.as_mut().ok_or(Error::NotFormatted)
     }
 
     /// Makes an empty volume of what is in its place, with the room of a mounted one.
@@ -379,12 +380,12 @@ impl Mounting {
         root: &New,
         config: &Config,
     ) -> Result<(), Error<Failure>> {
-        Volume::format_placed(self.placed(), number, root, config)
+        self.placed()?.format_placed(number, root, config)
     }
 
     /// Mounts the volume in its place.
     pub fn mount(&mut self, config: &Config) -> Result<(), Error<Failure>> {
-        Volume::mount_placed(self.placed(), config)?;
+        self.placed()?.mount_placed(config)?;
         // SAFETY: as above.
         unsafe {
             (*self.state).options = self.options;

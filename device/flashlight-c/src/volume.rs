@@ -128,7 +128,13 @@ unsafe fn fill(
 ) -> Result<(), c_int> {
     // SAFETY: the caller's promise.
     let (chip, ram) = unsafe { (place(chip)?.as_ref().chip()?, room(ram, ram_len)?) };
-    told(Volume::place_into(mounting.place(), chip, ram, config))
+    told(Volume::place_into(
+        mounting.place(),
+        chip,
+        ram,
+        config,
+        |fs| fs,
+    ))
 }
 
 /// Makes an empty volume: erases all good blocks. Anything on the chip is lost. `number` should be

@@ -3,7 +3,7 @@
 use core::cell::{RefCell, RefMut};
 
 use embedded_io::SeekFrom;
-use flashkit_flashlight::{Attr, Config, FlashLight, NAME_MAX, StatFs, Time};
+use flashkit_flashlight::{Attr, Config, Error as VolumeError, FlashLight, NAME_MAX, StatFs, Time};
 use flashkit_nand::Nand;
 
 use crate::calls::{Calls, Entry, Listing};
@@ -44,11 +44,47 @@ impl<'r, N: Nand> Files<'r, N> {
         open: &'r mut [Option<OpenFile>],
         config: Config,
     ) -> Result<Self, Error<N::Error>> {
+        let mut place = None;
+        Self::mount_into(&mut place, nand, ram, open, config)?;
+        place.ok_or(Error::Volume(VolumeError::NotFormatted))
+    }
+
+    /// The same, in the caller's memory, as [`FlashLight::mount_into`]: on the stack of the mount
+    /// there is no copy of the volume, and none on that of who keeps `place` elsewhere. After an
+    /// error `place` is empty.
+    ///
+    /// # Errors
+    /// Those of [`FlashLight::mount`].
+    pub fn mount_into(
+        place: &mut Option<Self>,
+        nand: N,
+        ram: &'r mut [u8],
+        open: &'r mut [Option<OpenFile>],
+        config: Config,
+    ) -> Result<(), Error<N::Error>> {
         open.fill(None);
-        let fs = FlashLight::mount(nand, ram, config)?;
         let now = Time::default();
-        let inner = RefCell::new(Inner { fs, open, now });
-        Ok(Files { inner })
+        FlashLight::place_into(place, nand, ram, &config, |fs| Files {
+            inner: RefCell::new(Inner { fs, open, now }),
+        })?;
+        let mounted = match place {
+            Some(files) => files.volume().mount_placed(&config),
+            None => Ok(()),
+        };
+        if mounted.is_err() {
+            *place = None;
+        }
+        Ok(mounted?)
+    }
+
+    /// Makes everything durable and marks the volume as cleanly unmounted, as
+    /// [`FlashLight::close`] does. Nothing may be changed afterwards. Where it fails, the next
+    /// mount recovers what was durable.
+    ///
+    /// # Errors
+    /// Those of [`FlashLight::unmount`].
+    pub fn close(&mut self) -> Result<(), Error<N::Error>> {
+        Ok(self.volume().close()?)
     }
 
     /// Makes everything durable, marks the volume as cleanly unmounted and gives the chip back.

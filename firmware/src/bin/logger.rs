@@ -264,12 +264,12 @@ impl Board {
         must("close", log.close());
     }
 
-    /// From a mount to the unmount.
+    /// What is done between a mount and the unmount.
     #[inline(never)]
-    fn session(&mut self, fs: Volume<'_>, booted: Option<Option<(u32, u32)>>) {
+    fn session(&mut self, fs: &Volume<'_>, booted: Option<Option<(u32, u32)>>) {
         let (mut old, mut log) = (None, None);
         for (found, path, which) in [(&mut old, "log.old", "old"), (&mut log, "log", "log")] {
-            *found = look_at_log(&fs, path, which);
+            *found = look_at_log(fs, path, which);
             if let Some((_, last)) = found {
                 self.last = self.last.max(*last);
             }
@@ -291,7 +291,7 @@ impl Board {
                 self.put(&mut ring);
             }
             if round % 5 == 0 {
-                self.read(&fs, first);
+                self.read(fs, first);
             }
             if round % 16 == 0 {
                 must("clean", fs.gc(8));
@@ -310,9 +310,16 @@ impl Board {
         }
         must("close", log.close());
         must("close", ring.close());
-        let done = self.meter.call(UNMOUNT, || fs.unmount());
-        must("unmount", done.map(drop).map_err(|(_, error)| error));
     }
+}
+
+/// Makes an empty volume.
+// A call of its own, so that there is no other volume on the stack of what follows.
+#[inline(never)]
+fn format(chip: &mut Chip, ram: &mut [u8]) {
+    let (root, config) = (New::default(), Config::default());
+    let made = FlashLight::format_into(&mut None, chip, ram, 0x5eed, &root, config);
+    must("format", made.map_err(Error::from));
 }
 
 #[cortex_m_rt::entry]
@@ -340,16 +347,19 @@ fn main() -> ! {
     loop {
         let booted = boots.then(|| look_by_boot(&mut board, &mut chip, ram));
         let (lent, slice, open) = (&mut chip, &mut *ram, &mut places);
-        let mount = move || Files::mount(lent, slice, open, Config::default());
-        match board.meter.call(MOUNT, mount) {
-            Ok(fs) => {
+        let mut place = None;
+        let mount = || Files::mount_into(&mut place, lent, slice, open, Config::default());
+        let mounted = board.meter.call(MOUNT, mount);
+        match mounted.map(|()| &mut place) {
+            Ok(None) => give_up("mount", 0),
+            Ok(Some(fs)) => {
                 print("mounted", &[stack::deepest()]);
                 board.session(fs, booted);
+                must("unmount", board.meter.call(UNMOUNT, || fs.close()));
                 print("unmounted", &[]);
             }
             Err(Error::Volume(VolumeError::NotFormatted)) => {
-                let made = FlashLight::format(&mut chip, ram, 0x5eed, &New::default());
-                must("format", made.map(drop).map_err(Error::from));
+                format(&mut chip, ram);
                 print("formatted", &[]);
             }
             Err(_) => give_up("mount", 0),

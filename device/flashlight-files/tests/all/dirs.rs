@@ -1,8 +1,9 @@
 //! Paths and directories.
 
-use crate::{chip, content, formatted, mount, put, reading, volume_error};
+use crate::{Room, chip, content, formatted, mount, put, reading, volume_error};
 use flashkit_flashlight::{Config, Error as VolumeError, New, Node, ROOT_DIR, Time};
-use flashkit_flashlight_files::{Files, Kind};
+use flashkit_flashlight_files::{Files, Kind, OpenOptions};
+use flashkit_nand::{BlockAddr, Nand};
 
 #[test]
 fn paths_lead_where_they_say() {
@@ -147,4 +148,31 @@ fn a_chip_without_a_volume_is_told() {
     let found = Files::mount(chip(), &mut room.ram, &mut room.open, Config::default());
     let error = volume_error(found.err().unwrap());
     assert_eq!(error, VolumeError::NotFormatted);
+}
+
+#[test]
+fn a_volume_mounted_in_its_place_keeps_what_was_there_when_it_was_closed() {
+    let (chip, mut room) = formatted();
+    let mut blank = chip.clone();
+    for block in 0..2 {
+        blank.erase(BlockAddr(block)).unwrap();
+    }
+    let mut chips = [chip, blank];
+    for (n, mounts) in [(0, true), (0, true), (1, false)] {
+        let Room { ram, open } = &mut room;
+        let mut place = None;
+        let mounted = Files::mount_into(&mut place, &mut chips[n], ram, open, Config::default());
+        assert_eq!((mounted.is_ok(), place.is_some()), (mounts, mounts));
+        let Some(fs) = &mut place else {
+            continue;
+        };
+        let append = OpenOptions::new().append(true).create(true);
+        fs.open("f", append).unwrap().write(b"once more ").unwrap();
+        fs.close().unwrap();
+    }
+    let [chip, _] = chips;
+    assert_eq!(
+        content(&mount(chip, &mut room), "f"),
+        b"once more once more "
+    );
 }

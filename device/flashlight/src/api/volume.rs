@@ -39,8 +39,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         config: Config,
     ) -> Result<N, Error<N::Error>> {
         let mut place = None;
-        Self::place_into(&mut place, nand, ram, &config)?;
-        Self::begin_placed(&mut place, volume, root, &config)?;
+        Self::place_into(&mut place, nand, ram, &config, |fs| fs)?;
+        if let Some(fs) = &mut place {
+            fs.format_placed(volume, root, &config)?;
+        }
         place
             .map(|fs: Self| fs.volume.durable.index.store.nand.inner)
             .ok_or(Error::NotFormatted)
@@ -60,33 +62,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         root: &New,
         config: Config,
     ) -> Result<(), Error<N::Error>> {
-        Self::place_into(place, nand, ram, &config)?;
-        Self::format_placed(place, volume, root, &config)
-    }
-
-    /// The other half of a format in two, as [`FlashLight::mount_placed`].
-    #[doc(hidden)]
-    pub fn format_placed(
-        place: &mut Option<Self>,
-        volume: u32,
-        root: &New,
-        config: &Config,
-    ) -> Result<(), Error<N::Error>> {
-        let formatted = Self::begin_placed(place, volume, root, config);
+        Self::place_into(place, nand, ram, &config, |fs| fs)?;
+        let formatted = match place {
+            Some(fs) => fs.format_placed(volume, root, &config),
+            None => Ok(()),
+        };
         *place = None;
         formatted
-    }
-
-    fn begin_placed(
-        place: &mut Option<Self>,
-        volume: u32,
-        root: &New,
-        config: &Config,
-    ) -> Result<(), Error<N::Error>> {
-        match place {
-            Some(fs) => fs.told(|fs| fs.volume.begin(volume, root, config)),
-            None => Ok(()),
-        }
     }
 
     /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for
@@ -115,34 +97,47 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         ram: &'r mut [u8],
         config: Config,
     ) -> Result<(), Error<N::Error>> {
-        Self::place_into(place, nand, ram, &config)?;
-        Self::mount_placed(place, &config)
+        Self::place_into(place, nand, ram, &config, |fs| fs)?;
+        let mounted = match place {
+            Some(fs) => fs.mount_placed(&config),
+            None => Ok(()),
+        };
+        if mounted.is_err() {
+            *place = None;
+        }
+        mounted
     }
 
     /// The first half of [`FlashLight::mount_into`] and [`FlashLight::format_into`]; nothing but
-    /// the other half may follow. For the C interface: the chip that is handed over is gone from
-    /// its stack when the recovery begins.
+    /// the other half may follow. For interfaces that keep a volume in something of their own, and
+    /// so that the chip that is handed over is gone from the stack when the recovery begins.
     #[doc(hidden)]
-    pub fn place_into(
-        place: &mut Option<Self>,
+    pub fn place_into<T>(
+        place: &mut Option<T>,
         nand: N,
         ram: &'r mut [u8],
         config: &Config,
+        wrap: impl FnOnce(Self) -> T,
     ) -> Result<(), Error<N::Error>> {
-        Volume::make(place, nand, ram, config, |volume| FlashLight { volume })
+        let wrap = |volume| wrap(FlashLight { volume });
+        Volume::make(place, nand, ram, config, wrap)
     }
 
-    /// The other half of a mount.
+    /// The other half of a mount. After an error the volume is to be dropped.
     #[doc(hidden)]
-    pub fn mount_placed(place: &mut Option<Self>, config: &Config) -> Result<(), Error<N::Error>> {
-        let brought = match place {
-            Some(fs) => fs.told(|fs| fs.volume.bring_back(config)),
-            None => Ok(()),
-        };
-        if brought.is_err() {
-            *place = None;
-        }
-        brought
+    pub fn mount_placed(&mut self, config: &Config) -> Result<(), Error<N::Error>> {
+        self.told(|fs| fs.volume.bring_back(config))
+    }
+
+    /// The other half of a format. The volume is to be dropped.
+    #[doc(hidden)]
+    pub fn format_placed(
+        &mut self,
+        volume: u32,
+        root: &New,
+        config: &Config,
+    ) -> Result<(), Error<N::Error>> {
+        self.told(|fs| fs.volume.begin(volume, root, config))
     }
 
     /// Makes everything durable and marks the volume as cleanly unmounted. Writes nothing when

@@ -91,6 +91,8 @@ pub(crate) struct Index<'r, N: Nand> {
 impl<'r, N: Nand> Index<'r, N> {
     /// Names and extents of which nothing has been read yet, over a store, in what it has left of
     /// the caller's bytes.
+    // As a call it would leave another copy on the stack of a mount.
+    #[inline(always)]
     pub fn new(
         store: Store<'r, N>,
         read_only: bool,

@@ -105,6 +105,8 @@ pub(crate) struct Parts<'r> {
 
 impl<'r, N: Nand> Store<'r, N> {
     /// A store of which nothing has been read yet.
+    // As a call it would leave another copy on the stack of a mount.
+    #[inline(always)]
     pub fn new(nand: N, config: &Config, parts: Parts<'r>) -> Self {
         let Parts {
             table,
