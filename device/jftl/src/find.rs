@@ -161,7 +161,7 @@ impl<N: Nand> Jftl<'_, N> {
     /// What is said of a chip without an anchor. Where the first pages of two of the first blocks
     /// cannot be read there may be a disk, which who is told of none would format. A first format
     /// that was cut once leaves one such page.
-    fn no_anchor(&mut self) -> Result<Error<N::Error>, Error<N::Error>> {
+    pub(crate) fn no_anchor(&mut self) -> Result<Error<N::Error>, Error<N::Error>> {
         let mut unreadable = 0;
         for block in FIRST_BLOCKS {
             let page = block * self.lay.pages;

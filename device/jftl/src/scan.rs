@@ -69,7 +69,11 @@ impl<N: Nand> Jftl<'_, N> {
             last = Some(i);
         }
         let Some(at) = last else {
-            return Err(Error::NotFormatted);
+            // A first format that was cut leaves the first anchor, and no page that it leads to.
+            return Err(match self.anchors.seq {
+                0 | 1 => self.no_anchor()?,
+                _ => self.damaged_log(0, 0),
+            });
         };
         self.log.at = at;
         let mut end = None;

@@ -129,6 +129,36 @@ fn a_chip_that_cannot_be_read_is_not_called_unformatted() {
     }
 }
 
+/// An anchor is there, and what it leads to cannot be read, for a while or for good: the first pages
+/// of all blocks of the log, or all of its pages. There was a disk, and who is told that there is
+/// none formats the chip.
+#[test]
+fn a_disk_whose_log_cannot_be_read_is_not_called_unformatted() {
+    for (setup, orderly) in SETUPS.into_iter().flat_map(|s| [(s, true), (s, false)]) {
+        for pages in [2, u32::MAX] {
+            let (chip, _) = disk(setup, orderly);
+            let per_block = chip.geometry().pages_per_block();
+            let mut nand = Failing::new(chip, 0..0, 0..0);
+            for page in (0..setup.blocks * per_block).map(PageAddr) {
+                let mut magic = [0; 4];
+                nand.nand.read(page, 0, &mut magic, &mut []).unwrap();
+                if magic == *b"JFT1" && page.0 % per_block < pages {
+                    nand.unreadable.push(page);
+                }
+            }
+            let id = format!("{} orderly {orderly}, {pages} pages", setup.name);
+            match Jftl::mount(&mut nand, &mut setup.ram()) {
+                Ok(disk) => assert!(disk.damage().is_some(), "{id}"),
+                Err(e) => assert!(matches!(e, Error::Damaged { .. }), "{id}: {e:?}"),
+            }
+            nand.unreadable.clear();
+            let mut ram = setup.ram();
+            let disk = Jftl::mount(&mut nand, &mut ram).expect(&id);
+            assert_eq!(disk.damage(), None, "{id}");
+        }
+    }
+}
+
 /// Power goes in the first format of a chip: it can be formatted still, by who does that when
 /// there is no disk.
 #[test]

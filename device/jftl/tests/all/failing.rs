@@ -11,7 +11,7 @@ use flashkit_sim::{
     Cut, CutError, EraseTear, Faults, PowerCut, Rate, Rng, SimError, SimNand, Tear,
 };
 
-/// Fails the erases with the given numbers, and the programs.
+/// Fails the erases with the given numbers, and the programs; some pages cannot be read.
 pub struct Failing {
     pub nand: SimNand,
     erases: Range<u64>,
@@ -20,6 +20,7 @@ pub struct Failing {
     programmed: u64,
     /// A page whose program fails can be read all the same.
     pub leaves: bool,
+    pub unreadable: Vec<PageAddr>,
 }
 
 impl Failing {
@@ -31,6 +32,7 @@ impl Failing {
             erased: 0,
             programmed: 0,
             leaves: false,
+            unreadable: Vec::new(),
         }
     }
 }
@@ -53,6 +55,9 @@ impl Nand for Failing {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, SimError> {
+        if self.unreadable.contains(&page) {
+            return Ok(ReadStatus::Uncorrectable);
+        }
         self.nand.read(page, offset, data, spare)
     }
 
