@@ -154,23 +154,27 @@ impl<N: Nand> Jftl<'_, N> {
                 Ok(root.or_by(found))
             }
             None if is_other => Err(Error::Geometry),
-            None => Err(self.no_anchor()?),
+            None => Err(self.no_anchor(0)?),
         }
     }
 
     /// What is said of a chip without an anchor. Where the first pages of two of the first blocks
     /// cannot be read there may be a disk, which who is told of none would format. A first format
-    /// that was cut once leaves one such page.
-    pub(crate) fn no_anchor(&mut self) -> Result<Error<N::Error>, Error<N::Error>> {
-        let mut unreadable = 0;
+    /// that was cut once leaves one such page. There is one where an anchor can be read now: reads
+    /// have failed for a while. `known`: anchors that count for none.
+    pub(crate) fn no_anchor(&mut self, known: u32) -> Result<Error<N::Error>, Error<N::Error>> {
+        let mut signs = 0;
         for block in FIRST_BLOCKS {
             let page = block * self.lay.pages;
-            if !self.load_page(page)? && !self.nand.is_bad(BlockAddr(block))? {
-                unreadable += 1;
-                if unreadable == 2 {
-                    let what = "the anchors";
-                    return Ok(Error::Damaged { what, page });
-                }
+            if self.load_page(page)? {
+                let found = Anchor::parse(&self.lay, self.ram.scratch);
+                signs += 2 * u32::from(found.is_some());
+            } else {
+                signs += u32::from(!self.nand.is_bad(BlockAddr(block))?);
+            }
+            if signs >= 2 + known {
+                let what = "the anchors";
+                return Ok(Error::Damaged { what, page });
             }
         }
         Ok(Error::NotFormatted)

@@ -71,7 +71,7 @@ impl<N: Nand> Jftl<'_, N> {
         let Some(at) = last else {
             // A first format that was cut leaves the first anchor, and no page that it leads to.
             return Err(match self.anchors.seq {
-                0 | 1 => self.no_anchor()?,
+                0 | 1 => self.no_anchor(1)?,
                 _ => self.damaged_log(0, 0),
             });
         };

@@ -159,6 +159,23 @@ fn a_disk_whose_log_cannot_be_read_is_not_called_unformatted() {
     }
 }
 
+/// The supply comes up slowly: the first reads of a mount are in vain, and those after them are not.
+#[test]
+fn a_chip_whose_first_reads_fail_is_not_called_unformatted() {
+    for setup in SETUPS {
+        let (mut chip, mut ram) = (setup.formatted(), setup.ram());
+        let op = common::Op::Write(0, 1, 9);
+        apply(&mut Jftl::mount(&mut chip, &mut ram).unwrap(), &op).unwrap();
+        for reads in 1..80 {
+            let mut nand = Failing::new(chip.clone(), 0..0, 0..0);
+            nand.blind = reads;
+            let found = Jftl::mount(&mut nand, &mut ram).map(drop);
+            let is_right = matches!(found, Ok(()) | Err(Error::Damaged { .. }));
+            assert!(is_right, "{} {reads}: {found:?}", setup.name);
+        }
+    }
+}
+
 /// Power goes in the first format of a chip: it can be formatted still, by who does that when
 /// there is no disk.
 #[test]

@@ -21,6 +21,8 @@ pub struct Failing {
     /// A page whose program fails can be read all the same.
     pub leaves: bool,
     pub unreadable: Vec<PageAddr>,
+    /// So many reads are to be in vain, of whatever page.
+    pub blind: u32,
 }
 
 impl Failing {
@@ -33,6 +35,7 @@ impl Failing {
             programmed: 0,
             leaves: false,
             unreadable: Vec::new(),
+            blind: 0,
         }
     }
 }
@@ -55,7 +58,8 @@ impl Nand for Failing {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, SimError> {
-        if self.unreadable.contains(&page) {
+        if self.blind > 0 || self.unreadable.contains(&page) {
+            self.blind = self.blind.saturating_sub(1);
             return Ok(ReadStatus::Uncorrectable);
         }
         self.nand.read(page, offset, data, spare)
