@@ -298,10 +298,30 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                 self.scan_intents(host)?;
             }
         }
+        self.scan_damaged()?;
         // No intent names what is left without a header, so it was not under erase.
         let all = (0..self.layout.segments).map(|segment| self.ram.segment(segment));
         self.damage.segments = all.filter(|record| record.state == State::Retired).count() as u32;
         Ok(())
+    }
+
+    /// Finds the segments that were under erase, as intents in damaged headers say: what is there is
+    /// nobody's. Such an intent may be past, and what it names damaged: then what that held is lost.
+    fn scan_damaged(&mut self) -> Result<(), Error<F::Error>> {
+        for host in 0..self.layout.segments {
+            let is_damaged = self.ram.segment(host).state == State::Retired;
+            if is_damaged && self.header_of(host)?.is_err() {
+                let before = self.count_torn();
+                self.scan_intents(host)?;
+                self.damage.unnamed |= self.count_torn() != before;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_torn(&self) -> usize {
+        let all = (0..self.layout.segments).map(|segment| self.ram.segment(segment));
+        all.filter(|record| record.state == State::Torn).count()
     }
 
     /// Takes no segment of another volume.

@@ -15,14 +15,20 @@ use flashkit_sim::nor::{
     WordTear,
 };
 
-const WORD_TEARS: [WordTear; 6] = [
-    WordTear::NotBegun,
-    WordTear::Partial,
-    WordTear::Noisy,
-    WordTear::LooksDone { reads: 1 },
-    WordTear::LooksUndone { reads: 2 },
-    WordTear::Complete,
-];
+/// One of the ways to tear a word. What is seen of it may go, or come, after a few reads, or some
+/// mounts later.
+fn word_tear(rng: &mut Rng) -> WordTear {
+    let most = if rng.one_in(2) { 4 } else { 40 };
+    let reads = 1 + rng.below(most) as u8;
+    match rng.below(6) {
+        0 => WordTear::NotBegun,
+        1 => WordTear::Partial,
+        2 => WordTear::Noisy,
+        3 => WordTear::LooksDone { reads },
+        4 => WordTear::LooksUndone { reads },
+        _ => WordTear::Complete,
+    }
+}
 
 const ERASE_TEARS: [NorEraseTear; 5] = [
     NorEraseTear::NotBegun,
@@ -48,7 +54,7 @@ struct Met {
 fn cut(rng: &mut Rng, after: u64) -> NorCut {
     NorCut {
         after,
-        program: WORD_TEARS[rng.below(6) as usize],
+        program: word_tear(rng),
         erase: ERASE_TEARS[rng.below(5) as usize],
         seed: rng.next_u64(),
     }
@@ -107,6 +113,7 @@ fn session<const SEGMENT: usize>(
     }
     model.compare(&mut disk, true)?;
     disk.check().map_err(|e| format!("check: {e:?}"))?;
+    hurt(&disk, model, rng, &mut vec![0xA5; len])?;
     let mut nor = NorPowerCut::new(disk.into_flash(), cut(rng, after));
     let mut disk = match LogDisk::mount(&mut nor, config, &mut memory) {
         Ok(disk) => disk,
@@ -133,6 +140,33 @@ fn session<const SEGMENT: usize>(
     let tear = ERASE_TEARS[rng.below(5) as usize];
     chip.tear_erases(tear, rng.next_u64()).unwrap();
     Ok(chip)
+}
+
+/// Of a copy, without an erase under way, a bit of the header of a segment flips that holds
+/// something: that is damage, and no sector reads as what it never held since.
+fn hurt<const SEGMENT: usize>(
+    disk: &LogDisk<'_, SimNor<SEGMENT>>,
+    model: &Model,
+    rng: &mut Rng,
+    memory: &mut [u8],
+) -> Result<(), String> {
+    let segment = rng.below(disk.segments().into()) as u32;
+    let info = disk.segment(segment);
+    let is_sound = matches!(info.state, SegmentState::Closed | SegmentState::Open);
+    if !is_sound || info.valid == 0 || !rng.one_in(3) {
+        return Ok(());
+    }
+    let mut chip = disk.flash().clone();
+    let at = segment * SEGMENT as u32 + rng.below(32) as u32;
+    chip.corrupt(at, |byte| byte ^ 1 << rng.below(8));
+    let mut disk = LogDisk::mount(chip, disk.config(), memory)
+        .map_err(|e| format!("header of {segment}: {e:?}"))?;
+    if disk.damage().is_none() {
+        return Err(format!(
+            "the header of {segment} is damaged, and nothing says so"
+        ));
+    }
+    model.bears(&mut disk)
 }
 
 /// 30 sessions of one disk of this geometry, drawn from the seed.
@@ -188,7 +222,7 @@ fn disks_live_through_cut_after_cut() {
         return any(seed.parse().unwrap(), &mut met);
     }
     let full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
-    let seeds = if full { 20_000 } else { 120 };
+    let seeds = if full { 20_000 } else { 160 };
     for seed in 0..seeds {
         any(seed, &mut met);
     }

@@ -280,3 +280,34 @@ fn a_damaged_header_is_damage_whatever_was_erased_at_once() {
         }
     }
 }
+
+/// An erase was cut, and the header that announces it is damaged. What the erase has left is nobody's:
+/// sectors that were trimmed, and flushed, must not come back, nor what is lost read as zeros.
+#[test]
+fn a_damaged_header_that_announces_a_cut_erase_brings_nothing_back() {
+    let config = common::configs()[0].1;
+    let mut memory = ram(&config);
+    let mut model = Model::new();
+    let mut disk = LogDisk::mount(formatted(), config, &mut memory).unwrap();
+    run(&mut disk, &mut model, &[Op::Write(0, 21, 1)]).unwrap();
+    let segment = disk.segment_of_sector(14).unwrap();
+    run(&mut disk, &mut model, &[Op::Trim(14, 7), Op::Flush]).unwrap();
+    let host = disk.segment_of_sector(0).unwrap();
+    let chip = disk.into_flash();
+    for seed in 0..200 {
+        let mut chip = chip.clone();
+        announce(&mut chip, (host, 0), segment as u16, 2);
+        chip.erase_start(segment * SEGMENT).unwrap();
+        chip.tear_erases(NorEraseTear::Partial, seed).unwrap();
+        let mut disk = LogDisk::mount(chip.clone(), config, &mut memory).unwrap();
+        assert_eq!(disk.damage(), None, "seed {seed}");
+        model.compare(&mut disk, false).unwrap();
+        chip.corrupt(host * SEGMENT + 28, |byte| byte ^ 1);
+        let mut disk = LogDisk::mount(chip, config, &mut memory).unwrap();
+        let damage = disk.damage().expect("damage");
+        model
+            .bears(&mut disk)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert_eq!(damage.segments, 1, "seed {seed}");
+    }
+}

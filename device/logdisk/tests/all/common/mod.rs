@@ -232,6 +232,26 @@ impl Model {
         self.trimmed.fill(false);
     }
 
+    /// Whether every sector of a damaged disk holds what it may, or is an error.
+    pub fn bears<F: BankedNorFlash>(&self, disk: &mut LogDisk<'_, F>) -> Result<(), String> {
+        for (sector, may) in (0..).zip(&self.may) {
+            let mut bytes = [0; SECTOR];
+            let read = disk.read(sector, &mut bytes);
+            let is_right = match read {
+                Ok(()) => (may.iter()).any(|version| content(sector, *version) == bytes),
+                Err(Error::Lost { .. }) => true,
+                Err(_) => false,
+            };
+            if !is_right {
+                let found = &bytes[..4];
+                return Err(format!(
+                    "damaged: sector {sector}, {may:?}: {read:?}, {found:x?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Compares every sector with what it may hold. Without a cut it holds the newest. What was
     /// found is what it holds from now on; but a trim that was not flushed may come true later.
     pub fn compare<F: BankedNorFlash>(
