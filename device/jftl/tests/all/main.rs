@@ -5,6 +5,7 @@ mod cost;
 mod damage;
 mod failing;
 mod hostile;
+mod life;
 mod model;
 #[cfg(feature = "journals")]
 mod nonsense;
@@ -13,4 +14,5 @@ mod pack;
 mod powercut;
 #[cfg(feature = "journals")]
 mod remap;
+mod rough;
 mod vanish;

@@ -4,6 +4,7 @@ mod bad_input;
 mod basics;
 mod common;
 mod costs;
+mod history;
 mod model;
 mod powercut;
 mod read_errors;

@@ -12,7 +12,7 @@ use flashkit_sim::{CardCut, CardLog, CardTiming, SimCard};
 
 /// What a script does. Files are named by numbers; they are opened when they are first used.
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub enum Op {
     Create(u8),
     /// Bytes at the end.
     Append(u8, usize),
@@ -27,11 +27,11 @@ enum Op {
 }
 use Op::{Append, Clean, Close, Create, Delete, Rename, Sync, Truncate, Write};
 
-type Files = BTreeMap<u8, Vec<u8>>;
+pub type Files = BTreeMap<u8, Vec<u8>>;
 
 /// A state that a file may be found in: between `from` and `to`. `None` is no file.
 #[derive(Clone)]
-struct Change {
+pub struct Change {
     from: Option<Vec<u8>>,
     to: Option<Vec<u8>>,
 }
@@ -53,19 +53,19 @@ impl Change {
     }
 }
 
-struct Run<const N: usize> {
-    fs: NanoFs<CardLog, N>,
-    files: Files,
-    handles: BTreeMap<u8, Handle>,
+pub struct Run<const N: usize> {
+    pub fs: NanoFs<CardLog, N>,
+    pub files: Files,
+    pub handles: BTreeMap<u8, Handle>,
     /// What each file may be found as, if power fails now: changes since it was durable.
     pending: BTreeMap<u8, Vec<Change>>,
-    tag: u32,
+    pub tag: u32,
 }
 
 /// One step of a script: where it ends in the log, and what files may be found as during it.
-struct Step {
-    op: Op,
-    end: usize,
+pub struct Step {
+    pub op: Op,
+    pub end: usize,
     pending: BTreeMap<u8, Vec<Change>>,
     renamed: Option<(u8, u8)>,
 }
@@ -75,7 +75,7 @@ fn name(file: u8) -> String {
 }
 
 impl<const N: usize> Run<N> {
-    fn new(card: SimCard) -> Self {
+    pub fn new(card: SimCard) -> Self {
         Run {
             fs: mounted(CardLog::new(card)),
             files: Files::new(),
@@ -111,7 +111,7 @@ impl<const N: usize> Run<N> {
     }
 
     /// Does a step; gives what may be found while it is under way.
-    fn step(&mut self, op: Op) -> Step {
+    pub fn step(&mut self, op: Op) -> Step {
         self.tag += 1;
         let mut renamed = None;
         let mut settled = Vec::new();
@@ -191,16 +191,13 @@ impl<const N: usize> Run<N> {
             Ok(()) => {}
             Err(Error::Full) => {
                 // What fits is there.
-                let size = self.fs.position(handle).unwrap() as usize;
+                let done = self.fs.position(handle).unwrap() as usize - at;
                 let changes = self.pending.get_mut(&file).unwrap();
                 let last = changes.last_mut().unwrap();
-                let held = last.to.as_mut().unwrap();
-                if size > at {
-                    held.truncate(size.max(last.from.as_ref().unwrap().len()));
-                } else {
-                    *held = last.from.clone().unwrap();
-                }
-                let held = held.clone();
+                let mut held = last.from.clone().unwrap();
+                held.resize(held.len().max(at + done), 0);
+                held[at..at + done].copy_from_slice(&new[..done]);
+                last.to = Some(held.clone());
                 self.files.insert(file, held);
             }
             Err(e) => panic!("{e:?}"),
@@ -209,7 +206,7 @@ impl<const N: usize> Run<N> {
 }
 
 /// Fails unless the card holds what it may hold after a cut in this step.
-fn verify(card: SimCard, before: &Files, step: &Step, what: &str) -> SimCard {
+pub fn verify(card: SimCard, before: &Files, step: &Step, what: &str) -> SimCard {
     let mut fs: NanoFs<SimCard> = NanoFs::new(card);
     if let Err(e) = fs.mount(KEY) {
         panic!("{what}: mount: {e:?}");

@@ -8,14 +8,14 @@ use flashkit_sim::{CARD_BLOCK, CardError, SimCard};
 use crate::common::{content, formatted, mounted, read_all, read_tree};
 
 /// A card of which one read fails, and the one after it.
-struct FailsTwice {
-    card: SimCard,
+pub struct FailsTwice {
+    pub card: SimCard,
     at: u32,
     reads: u32,
 }
 
 impl FailsTwice {
-    fn new(card: SimCard, at: u32) -> Self {
+    pub fn new(card: SimCard, at: u32) -> Self {
         FailsTwice { card, at, reads: 0 }
     }
 }
