@@ -40,9 +40,14 @@ impl<N: Nand> Jftl<'_, N> {
         if !self.load_page(block * self.lay.pages + page)? {
             return Ok(None);
         }
+        Ok(self.parse_log_page(i))
+    }
+
+    /// What the scratch page says, if it is a page of that block of the list.
+    fn parse_log_page(&self, i: u32) -> Option<Header> {
         let header = Header::parse(self.volume, self.ram.scratch);
         let counts = |h: &Header| !self.ram.is_log_ahead(i) || h.anchor == self.anchors.name;
-        Ok(header.filter(|h| self.is_of(h, i) && counts(h)))
+        header.filter(|h| self.is_of(h, i) && counts(h))
     }
 
     fn is_of(&self, header: &Header, i: u32) -> bool {
@@ -57,11 +62,13 @@ impl<N: Nand> Jftl<'_, N> {
         // older one: what does is left from before.
         let mut name = 0;
         for i in 0..self.log.len {
-            let header = self.load_log_page(i, 0)?;
-            let Some(header) = header.filter(|h| !Anchor::is_older(h.anchor, name)) else {
+            let begins = |h: &Header| !Anchor::is_older(h.anchor, name);
+            let Some(header) = self.load_log_page(i, 0)?.filter(begins) else {
                 let header = Header::parse(self.volume, self.ram.scratch);
                 has_others |= header.is_some_and(|header| self.is_of(&header, i));
-                self.nothing_behind(i, 0, 0)?;
+                if !self.nothing_behind(i, 0, 0, begins)? {
+                    return Ok(None);
+                }
                 continue;
             };
             self.begin_block(i, header.seq);
@@ -76,14 +83,16 @@ impl<N: Nand> Jftl<'_, N> {
             });
         };
         self.log.at = at;
-        let mut end = None;
+        let mut end: Option<(u32, Header, u32)> = None;
         for page in 0..self.lay.pages {
-            match self.load_log_page(at, page)? {
-                Some(header) if end.is_none_or(|(s, _, _)| header.seq.wrapping_sub(s) <= 1) => {
-                    end = Some((header.seq, header, page));
-                }
-                _ => {
-                    self.nothing_behind(at, page, end.map_or(0, |(seq, _, _)| seq))?;
+            let follows = |h: &Header| end.is_none_or(|(seq, _, _)| h.seq.wrapping_sub(seq) <= 1);
+            match self.load_log_page(at, page)?.filter(follows) {
+                Some(header) => end = Some((header.seq, header, page)),
+                None => {
+                    let seq = end.map_or(0, |(seq, _, _)| seq);
+                    if !self.nothing_behind(at, page, seq, follows)? {
+                        return Ok(None);
+                    }
                     break;
                 }
             }
@@ -163,19 +172,25 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// What a cut has torn is the last page of its block. If there is a newer one behind a page
-    /// that cannot be read, it is lost, and the log does not end there.
-    fn nothing_behind(&mut self, i: u32, page: u32, seq: u32) -> Result<(), Error<N::Error>> {
+    /// that cannot be read, it is lost, and the log does not end there. Nor does it where the page
+    /// `counts` now: it could not be read before. Whether it does end.
+    fn nothing_behind(
+        &mut self,
+        i: u32,
+        page: u32,
+        seq: u32,
+        counts: impl Fn(&Header) -> bool,
+    ) -> Result<bool, Error<N::Error>> {
         let (block, _) = self.ram.log(i);
-        let is_torn = |disk: &mut Self| {
-            let readable = disk.load_page(block * disk.lay.pages + page)?;
-            Ok::<_, Error<N::Error>>(!readable)
-        };
-        if page + 1 >= self.lay.pages || !is_torn(self)? {
-            return Ok(());
+        if self.load_page(block * self.lay.pages + page)? {
+            return Ok(!self.parse_log_page(i).is_some_and(|header| counts(&header)));
+        }
+        if page + 1 >= self.lay.pages {
+            return Ok(true);
         }
         match self.load_log_page(i, page + 1)? {
             Some(header) if header.seq > seq => Err(self.damaged_log(i, page)),
-            _ => Ok(()),
+            _ => Ok(true),
         }
     }
 

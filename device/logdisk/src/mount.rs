@@ -305,8 +305,8 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         Ok(())
     }
 
-    /// Finds the segments that were under erase, as intents in damaged headers say: what is there is
-    /// nobody's. Such an intent may be past, and what it names damaged: then what that held is lost.
+    /// Finds the segments that were under erase, as intents in damaged headers say: what is there
+    /// is nobody's. Such an intent may be past, and what it names damaged: then that is lost.
     fn scan_damaged(&mut self) -> Result<(), Error<F::Error>> {
         for host in 0..self.layout.segments {
             let is_damaged = self.ram.segment(host).state == State::Retired;

@@ -129,9 +129,9 @@ fn a_chip_that_cannot_be_read_is_not_called_unformatted() {
     }
 }
 
-/// An anchor is there, and what it leads to cannot be read, for a while or for good: the first pages
-/// of all blocks of the log, or all of its pages. There was a disk, and who is told that there is
-/// none formats the chip.
+/// An anchor is there, and what it leads to cannot be read, for a while or for good: the first
+/// pages of all blocks of the log, or all of its pages. There was a disk, and who is told that
+/// there is none formats the chip.
 #[test]
 fn a_disk_whose_log_cannot_be_read_is_not_called_unformatted() {
     for (setup, orderly) in SETUPS.into_iter().flat_map(|s| [(s, true), (s, false)]) {
@@ -159,7 +159,7 @@ fn a_disk_whose_log_cannot_be_read_is_not_called_unformatted() {
     }
 }
 
-/// The supply comes up slowly: the first reads of a mount are in vain, and those after them are not.
+/// The supply comes up slowly: the first reads of a mount are in vain, those after them are not.
 #[test]
 fn a_chip_whose_first_reads_fail_is_not_called_unformatted() {
     for setup in SETUPS {
@@ -172,6 +172,34 @@ fn a_chip_whose_first_reads_fail_is_not_called_unformatted() {
             let found = Jftl::mount(&mut nand, &mut ram).map(drop);
             let is_right = matches!(found, Ok(()) | Err(Error::Damaged { .. }));
             assert!(is_right, "{} {reads}: {found:?}", setup.name);
+        }
+    }
+}
+
+/// One read of a mount is in vain, whichever it is, and the next one of that page is not. Nothing
+/// that was flushed is lost: the log must not be taken to end where it does not.
+#[test]
+fn a_read_of_a_mount_that_fails_once_loses_nothing() {
+    for setup in setups() {
+        for orderly in [true, false] {
+            let (chip, newest) = disk(setup, orderly);
+            for read in 0.. {
+                let id = format!("{} orderly {orderly}, read {read}", setup.name);
+                let mut nand = Failing::new(chip.clone(), 0..0, 0..0);
+                (nand.blind, nand.sees) = (1, read);
+                let (mut ram, mut is_mounted) = (setup.ram(), false);
+                if let Ok(mut disk) = Jftl::mount(&mut nand, &mut ram) {
+                    is_mounted = disk.damage().is_none();
+                    disk.nand_mut().blind *= 2;
+                }
+                let is_over = nand.blind == 2;
+                nand.blind = 0;
+                let (damaged, old, lost) = look(setup, &mut nand, &newest, &id);
+                assert_eq!((damaged, old, lost), (false, 0, 0), "{id}, {is_mounted}");
+                if is_over {
+                    break;
+                }
+            }
         }
     }
 }

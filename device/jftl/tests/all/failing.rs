@@ -21,8 +21,9 @@ pub struct Failing {
     /// A page whose program fails can be read all the same.
     pub leaves: bool,
     pub unreadable: Vec<PageAddr>,
-    /// So many reads are to be in vain, of whatever page.
+    /// So many reads are to be in vain, of whatever page, after so many others.
     pub blind: u32,
+    pub sees: u32,
 }
 
 impl Failing {
@@ -36,6 +37,7 @@ impl Failing {
             leaves: false,
             unreadable: Vec::new(),
             blind: 0,
+            sees: 0,
         }
     }
 }
@@ -58,7 +60,9 @@ impl Nand for Failing {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, SimError> {
-        if self.blind > 0 || self.unreadable.contains(&page) {
+        let is_blind = self.sees == 0 && self.blind > 0;
+        self.sees = self.sees.saturating_sub(1);
+        if is_blind || self.unreadable.contains(&page) {
             self.blind = self.blind.saturating_sub(1);
             return Ok(ReadStatus::Uncorrectable);
         }

@@ -1,7 +1,8 @@
-//! Lives of disks: chips of many shapes, with bad blocks from the factory, full or nearly empty, cut
-//! again and again. Meanwhile reads fail for a while, blocks go bad, bits rot, the driver returns
-//! errors, the map has another part of the RAM, and nothing is done in a session, or transactions.
-//! What was flushed is there, and all else as it was at one moment since.
+//! Lives of disks: chips of many shapes, with bad blocks from the factory, full or nearly empty,
+//! cut again and again. Meanwhile reads fail for a while, blocks go bad, bits rot, the driver
+//! returns errors, the map has another part of the RAM, and nothing is done in a session, or
+//! transactions. What was flushed is there, and all else as it was at one moment since. Reads that
+//! fail once, and not when they are done again, lose nothing.
 //!
 //! `FLASHKIT_FULL=1` has more of them; a failure prints a seed, and `FLASHKIT_REPLAY=seed` repeats
 //! it.
@@ -107,6 +108,8 @@ fn look(disk: &mut Disk<'_, '_>, model: &Model) -> Result<Vec<Option<Held>>, Err
         let mut bytes = vec![0xEE; len];
         match disk.read(sector, &mut bytes) {
             Ok(()) => {}
+            // Once more: it may have failed on the way.
+            Err(Error::Unreadable { .. }) if disk.read(sector, &mut bytes).is_ok() => {}
             Err(Error::Unreadable { .. }) if model.may_lose => {
                 all.push(None);
                 continue;
@@ -172,7 +175,11 @@ fn act(
         12 => {
             let sector = rng.below(u64::from(sectors)) as u32;
             match disk.read(sector, &mut vec![0; len]) {
-                Err(Error::Unreadable { .. }) if model.may_lose => Ok(()),
+                Err(Error::Unreadable { .. })
+                    if model.may_lose || disk.nand().wrong.once.is_some() =>
+                {
+                    Ok(())
+                }
                 other => other,
             }
         }
@@ -352,6 +359,7 @@ impl Life {
         let is_error = rng.one_in(6) && self.cut_mounts < 4;
         let wrong = Wrong {
             unreadable: None,
+            once: rng.one_in(4).then(|| 1 + rng.below(300)),
             rots: rng.one_in(5).then(|| 1 + rng.below(200)),
             errors: if is_error {
                 from..from + 1 + rng.below(3)
@@ -478,6 +486,7 @@ impl Life {
         let mut rough = Rough::new(nand, wrong, self.rng.next_u64(), self.budget);
         self.met.sessions += 1;
         let was_orderly = std::mem::take(&mut self.is_orderly);
+        let is_once = rough.wrong.once.is_some();
         let mounted = Jftl::mount(&mut rough, &mut ram);
         let ended = match mounted {
             Ok(mut disk) => {
@@ -489,6 +498,8 @@ impl Life {
                 self.met.cuts_in_mounts += u64::from(gone == Gone::Off);
                 Ok(End::On)
             }
+            // Another one reads it.
+            Err(Error::Damaged { .. }) if is_once => Ok(End::On),
             Err(e) => Err(format!("mount: {e:?}")),
         }?;
         let is_as_before = was_orderly && rough.nand.ops() == 0;
@@ -505,6 +516,7 @@ impl Life {
         let found = match look(disk, &self.model) {
             Ok(found) => found,
             Err(Error::Flash(_)) => return Ok(false),
+            Err(Error::Damaged { .. }) if disk.nand().wrong.once.is_some() => return Ok(false),
             Err(e) => return Err(format!("read: {e:?}")),
         };
         self.model.found(&found).map(|()| true)
@@ -517,6 +529,7 @@ impl Life {
             Some(Damage::NoBlock) if self.has_failed || !disk.nand().failed.is_empty() => {
                 return self.over(disk);
             }
+            Some(Damage::Page { .. }) if disk.nand().wrong.once.is_some() => return Ok(End::On),
             Some(damage) => return Err(damage.to_string()),
         }
         if !self.compare(disk)? {
@@ -539,7 +552,8 @@ impl Life {
         let most = [4, 40, 300][self.rng.below(3) as usize];
         let most = if self.is_hasty { 6 } else { most };
         for _ in 0..self.rng.below(most) {
-            let has_window = disk.nand().wrong.unreadable.is_some();
+            let wrong = &disk.nand().wrong;
+            let has_window = wrong.unreadable.is_some() || wrong.once.is_some();
             match act(disk, &mut self.model, &mut self.rng, &mut self.version) {
                 Ok(()) => {}
                 Err(Error::Flash(Gone::Off)) => return Ok(End::On),
@@ -559,7 +573,10 @@ impl Life {
             self.is_orderly = true;
             return Ok(End::On);
         }
-        if !disk.nand().nand.is_off() && disk.nand().wrong.unreadable.is_none() {
+        let Wrong {
+            unreadable, once, ..
+        } = &disk.nand().wrong;
+        if !disk.nand().nand.is_off() && unreadable.is_none() && once.is_none() {
             disk.nand_mut().wrong = Wrong::default();
             disk.check().map_err(|e| format!("check: {e:?}"))?;
         }
@@ -608,11 +625,10 @@ impl Life {
     }
 }
 
-fn life(seed: u64, met: Met) -> Result<Met, String> {
-    let mut rng = Rng::new(seed);
-    let setup = shape(&mut rng);
+/// A chip with blocks that are bad from the factory: one of the first four at most, and some right
+/// behind them. How many more it may lose.
+fn made(setup: Setup, rng: &mut Rng) -> (SimNand, usize) {
     let mut chip = setup.chip();
-    // Bad from the factory: one of the first four at most, and blocks right behind them.
     let mut budget = (setup.blocks / 50) as usize;
     for _ in 0..rng.below(budget as u64 + 1) {
         let first = chip.is_bad(BlockAddr(rng.below(4) as u32)).unwrap();
@@ -631,6 +647,13 @@ fn life(seed: u64, met: Met) -> Result<Met, String> {
             budget -= 1;
         }
     }
+    (chip, budget)
+}
+
+fn life(seed: u64, met: Met) -> Result<Met, String> {
+    let mut rng = Rng::new(seed);
+    let setup = shape(&mut rng);
+    let (mut chip, budget) = made(setup, &mut rng);
     let mut ram = setup.ram();
     Jftl::format(&mut chip, &mut ram, seed as u32).map_err(|e| format!("format: {e:?}"))?;
     let sectors = setup.sectors();

@@ -1,6 +1,7 @@
-//! A chip of which much goes wrong at once: reads fail for a while, or need all that the ECC can do,
-//! the driver returns errors, blocks go bad.
+//! A chip of which much goes wrong at once: reads fail for a while, or need all that the ECC can
+//! do, the driver returns errors, blocks go bad.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
@@ -18,6 +19,8 @@ pub enum Gone {
 pub struct Wrong {
     /// One read in so many is uncorrectable, in the window.
     pub unreadable: Option<(u64, Range<u64>)>,
+    /// One read in so many is uncorrectable, and not when that page is read again.
+    pub once: Option<u64>,
     /// One read in so many needs all that the ECC can do.
     pub rots: Option<u64>,
     /// The driver returns errors.
@@ -40,6 +43,8 @@ pub struct Rough {
     pub has_erred: bool,
     /// No block can be erased any more.
     pub is_worn: bool,
+    /// Pages of which a read has failed once.
+    again: BTreeSet<u32>,
 }
 
 impl Rough {
@@ -54,6 +59,7 @@ impl Rough {
             after: 0,
             has_erred: false,
             is_worn: false,
+            again: BTreeSet::new(),
         }
     }
 
@@ -114,6 +120,14 @@ impl Nand for Rough {
         if let Some((rate, window)) = &self.wrong.unreadable
             && window.contains(&self.done)
             && self.rng.one_in(*rate)
+        {
+            self.rng.fill(data);
+            self.rng.fill(spare);
+            return Ok(ReadStatus::Uncorrectable);
+        }
+        if let Some(rate) = self.wrong.once
+            && self.rng.one_in(rate)
+            && self.again.insert(page.0)
         {
             self.rng.fill(data);
             self.rng.fill(spare);

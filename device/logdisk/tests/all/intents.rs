@@ -281,8 +281,8 @@ fn a_damaged_header_is_damage_whatever_was_erased_at_once() {
     }
 }
 
-/// An erase was cut, and the header that announces it is damaged. What the erase has left is nobody's:
-/// sectors that were trimmed, and flushed, must not come back, nor what is lost read as zeros.
+/// An erase was cut, and the header that announces it is damaged. What the erase has left is
+/// nobody's: sectors that were trimmed, and flushed, must not come back.
 #[test]
 fn a_damaged_header_that_announces_a_cut_erase_brings_nothing_back() {
     let config = common::configs()[0].1;
