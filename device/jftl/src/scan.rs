@@ -172,7 +172,7 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// What a cut has torn is the last page of its block. If there is a newer one behind a page
-    /// that cannot be read, it is lost, and the log does not end there. Nor does it where the page
+    /// that cannot be read, be it the next or not, it is lost, and the log does not end there. Nor does it where the page
     /// `counts` now: it could not be read before. Whether it does end.
     fn nothing_behind(
         &mut self,
@@ -185,13 +185,13 @@ impl<N: Nand> Jftl<'_, N> {
         if self.load_page(block * self.lay.pages + page)? {
             return Ok(!self.parse_log_page(i).is_some_and(|header| counts(&header)));
         }
-        if page + 1 >= self.lay.pages {
-            return Ok(true);
+        for behind in page + 1..self.lay.pages {
+            let header = self.load_log_page(i, behind)?;
+            if header.is_some_and(|header| header.seq > seq) {
+                return Err(self.damaged_log(i, page));
+            }
         }
-        match self.load_log_page(i, page + 1)? {
-            Some(header) if header.seq > seq => Err(self.damaged_log(i, page)),
-            _ => Ok(true),
-        }
+        Ok(true)
     }
 
     /// Chooses where the last page is repeated, and returns the page to repeat. Usually that is the

@@ -204,6 +204,41 @@ fn a_read_of_a_mount_that_fails_once_loses_nothing() {
     }
 }
 
+/// Some pages of the log in a row are lost, and one behind them is not: the log does not end there,
+/// and the disk can only be read. Were it to go on, what was flushed since would be lost.
+#[test]
+fn pages_of_the_log_that_are_lost_in_a_row_do_not_end_it() {
+    for setup in setups() {
+        let (chip, newest) = disk(setup, false);
+        let geometry = chip.geometry();
+        let mut reader = chip.clone();
+        let mut is_log = |page: u32| {
+            let mut magic = [0; 4];
+            reader.read(PageAddr(page), 0, &mut magic, &mut []).unwrap();
+            magic == *b"JFT1"
+        };
+        for first in 0..geometry.pages() - 3 {
+            let block = |page: u32| geometry.block_of(PageAddr(page));
+            for count in 2..4 {
+                let behind = first + count;
+                if block(first) != block(behind) || !(first..=behind).all(&mut is_log) {
+                    continue;
+                }
+                let mut chip = chip.clone();
+                for page in first..behind {
+                    chip.rot(PageAddr(page), Rot::Lost).unwrap();
+                }
+                let id = format!("{}, {count} from {first}", setup.name);
+                let (damaged, old, _) = look(setup, &mut chip, &newest, &id);
+                assert!(
+                    damaged || old == 0,
+                    "{id}: {old} sectors are old, and nothing says so"
+                );
+            }
+        }
+    }
+}
+
 /// Power goes in the first format of a chip: it can be formatted still, by who does that when
 /// there is no disk.
 #[test]

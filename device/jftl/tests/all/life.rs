@@ -106,10 +106,14 @@ fn look(disk: &mut Disk<'_, '_>, model: &Model) -> Result<Vec<Option<Held>>, Err
     let mut all = Vec::new();
     for sector in 0..disk.sector_count() {
         let mut bytes = vec![0xEE; len];
-        match disk.read(sector, &mut bytes) {
-            Ok(()) => {}
+        let read = disk.read(sector, &mut bytes);
+        let read = match read {
             // Once more: it may have failed on the way.
-            Err(Error::Unreadable { .. }) if disk.read(sector, &mut bytes).is_ok() => {}
+            Err(Error::Unreadable { .. }) => disk.read(sector, &mut bytes),
+            read => read,
+        };
+        match read {
+            Ok(()) => {}
             Err(Error::Unreadable { .. }) if model.may_lose => {
                 all.push(None);
                 continue;
