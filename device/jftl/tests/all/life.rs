@@ -562,6 +562,10 @@ impl Life {
                 Ok(()) => {}
                 Err(Error::Flash(Gone::Off)) => return Ok(End::On),
                 Err(Error::Flash(Gone::Driver)) => return self.erred(disk),
+                // The power went when a read pushed a piece of the map out.
+                Err(Error::Latched) if disk.nand().nand.is_off() || disk.nand().has_erred => {
+                    return Ok(End::On);
+                }
                 Err(Error::Damaged { .. } | Error::Latched) if has_window => {
                     self.met.damaged += 1;
                     return Ok(End::On);
