@@ -171,9 +171,9 @@ impl<N: Nand> Jftl<'_, N> {
         self.ram.set_log(i, block, first);
     }
 
-    /// What a cut has torn is the last page of its block. If there is a newer one anywhere behind a
-    /// page that cannot be read, that is lost, and the log does not end there. Nor does it where the
-    /// page `counts` now: it could not be read before. Whether it does end.
+    /// What a cut has torn is the last page of its block. If there is a newer one anywhere behind
+    /// a page that cannot be read, that is lost, and the log does not end there. Nor does it where
+    /// the page `counts` now: it could not be read before. Whether it does end.
     fn nothing_behind(
         &mut self,
         i: u32,
