@@ -96,9 +96,9 @@ impl<N: Nand> Volume<'_, N> {
                 volume.index_mut().write_most_deferred(false)
             });
             match written {
-                Err(Fault::NoSpace) => return Ok(()),
+                Err(Fault::NoSpace) | Ok(Bool::False) => return Ok(()),
                 written => written?,
-            }
+            };
         }
     }
 

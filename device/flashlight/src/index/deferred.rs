@@ -355,21 +355,22 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn make_deferred_room(&mut self) -> Result<(), Fault> {
         self.share_map_page(self.deferred_in_map_page());
         for _ in 0..AT_ONCE {
-            if self.store.map_page.tail().len() <= self.store.map_page.tail_most() {
+            if self.store.map_page.tail().len() <= self.store.map_page.tail_most()
+                || !self.write_most_deferred(true)?.is_true()
+            {
                 break;
             }
-            self.write_most_deferred(true)?;
         }
         for _ in 0..AT_ONCE {
-            if self.any_mount_takes_deferred() {
+            if self.any_mount_takes_deferred() || !self.write_most_deferred(false)?.is_true() {
                 break;
             }
-            self.write_most_deferred(false)?;
         }
         let spare = SPARE.min(self.store.dirty.tail_most() / 3);
-        while self.store.dirty.tail_room() < spare && self.store.map_page.tail_room() < SPARE {
-            self.write_most_deferred(false)?;
-        }
+        while self.store.dirty.tail_room() < spare
+            && self.store.map_page.tail_room() < SPARE
+            && self.write_most_deferred(false)?.is_true()
+        {}
         Ok(())
     }
 
@@ -396,10 +397,10 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Writes the directory with the most deferred changes, of those in the page of the map or of
-    /// all. What cannot be read now may be later: then another is written, and changes are only
-    /// lost where none can be.
-    pub(crate) fn write_most_deferred(&mut self, in_map_page: bool) -> Result<(), Fault> {
-        let (mut below, mut most) = (u32::MAX, None);
+    /// all; whether there was one. What cannot be read now may be later: then another is written,
+    /// and the changes wait where none can be.
+    pub(crate) fn write_most_deferred(&mut self, in_map_page: bool) -> Result<Bool, Fault> {
+        let mut below = u32::MAX;
         loop {
             let [first, second] = self.store.deferred_lists();
             let second = if in_map_page { &[] } else { second };
@@ -414,22 +415,18 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             let (rank, dir) = next;
             if rank == 0 {
-                break;
+                return Ok(Bool::False);
             }
             if self.write_deferred(dir)?.is_true() {
-                return Ok(());
+                return Ok(Bool::True);
             }
             below = rank;
-            most = most.or(Some(dir));
         }
-        if let Some(dir) = most {
-            self.give_up_deferred(dir);
-        }
-        Ok(())
     }
 
     /// Writes the page of a directory with its deferred changes, if it can be read; whether these
-    /// are gone then. Of one that does not exist, on a medium made to deceive, they mean nothing.
+    /// are gone then. Of one that does not exist or has no room for them, on a medium made to
+    /// deceive, they mean nothing.
     fn write_deferred(&mut self, dir: u32) -> Result<Bool, Fault> {
         let written = match self.dir_slot(dir) {
             Some(i) => self.flush_dir(i),
@@ -443,20 +440,15 @@ impl<'r, N: Nand> Index<'r, N> {
             }),
         };
         match written {
-            Ok(()) | Err(Fault::NotFound) => {}
+            Ok(()) | Err(Fault::NotFound | Fault::Corrupt(Damaged::Deferred)) => {}
             Err(e) if !e.is_damage() || self.store.nand.is_stopped() => return Err(e),
             Err(_) => return Ok(Bool::False),
         }
-        self.give_up_deferred(dir);
-        Ok(Bool::True)
-    }
-
-    /// The changes of a directory are lost, if there are any.
-    fn give_up_deferred(&mut self, dir: u32) {
         if self.store.forget_deferred(dir) {
             let at = self.map_get(dir).unwrap_or(PageAddr::NONE);
             self.note_damage(at, Damaged::Deferred);
         }
+        Ok(Bool::True)
     }
 
     /// The same of one that is in no slot, in the scratch page.
@@ -489,7 +481,7 @@ mod tests {
     use crate::format::inode::MODE_DIR;
     use crate::{Config, FlashLight, New, ROOT_DIR, ram_needed, ram_useful};
     use flashkit_nand::Geometry;
-    use flashkit_sim::{ChipSpec, SimNand, preset};
+    use flashkit_sim::{ChipSpec, Faults, SimNand, Weak, preset};
 
     /// A list made to deceive, of directories that do not exist or that have no room for it, is
     /// forgotten when there is need of its room; the volume goes on.
@@ -531,6 +523,46 @@ mod tests {
         assert!(fs.lost_change().is_some());
         for i in 0..250 {
             assert!(fs.lookup(ROOT_DIR, &name(i)).is_ok());
+        }
+    }
+
+    /// Room is made while the page of the only directory with changes cannot be read: they wait.
+    #[test]
+    fn changes_wait_where_no_directory_can_be_written() {
+        let geo = Geometry::new(1024, 64, 16, 256).unwrap();
+        let chip = SimNand::new(ChipSpec::new(geo, preset("slc-256m").unwrap().timing));
+        let ram = std::vec![0; ram_needed(&geo)].leak();
+        let new = New::default();
+        let chip = FlashLight::format(chip, ram, 7, &new).unwrap();
+        let ram = std::vec![0; ram.len()].leak();
+        let mut fs = FlashLight::mount(chip, ram, Config::default()).unwrap();
+        let dirs = [b"a", b"b", b"c"].map(|name| match fs.mkdir(ROOT_DIR, name, &new) {
+            Ok(crate::Node::Dir(dir)) => dir,
+            other => panic!("a directory, not {other:?}"),
+        });
+        for (dir, name) in [(0, b"f"), (0, b"g"), (1, b"f"), (2, b"f")] {
+            let file = fs.create(dirs[dir], name, &new).unwrap();
+            fs.fsync(file).unwrap();
+        }
+        fs.sync().unwrap();
+        let at = fs.index_mut().map_get(dirs[0]).unwrap().0;
+        let lose = |fs: &mut FlashLight<'_, SimNand>, good| {
+            let faults = Faults {
+                grave_pages: std::vec![Weak { at, good }],
+                ..Faults::default()
+            };
+            fs.nand_mut().set_faults(faults).unwrap();
+        };
+        assert!(fs.store().deferred(dirs[0]).is_some());
+        lose(&mut fs, 0);
+        for _ in 0..8 {
+            let _ = fs.index_mut().write_most_deferred(false).unwrap();
+        }
+        assert!(fs.store().deferred(dirs[1]).is_none());
+        lose(&mut fs, u32::MAX);
+        fs.sync().unwrap();
+        for name in [b"f", b"g"] {
+            assert!(fs.lookup(dirs[0], name).is_ok());
         }
     }
 

@@ -21,7 +21,7 @@
 //!
 //! [`map_changes`]: crate::index::map_changes
 
-use crate::error::{Bool, Fault, sound};
+use crate::error::{Bool, Damaged, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::MAP_PAGES;
@@ -499,7 +499,10 @@ impl<N: Nand> Index<'_, N> {
             _ => self.store.page_size(),
         };
         while end > self.store.map_page.free() {
-            self.write_most_deferred(true)?;
+            if !self.write_most_deferred(true)?.is_true() {
+                // Each of those that lie there has a page that cannot be read.
+                return Err(Fault::Corrupt(Damaged::Dir));
+            }
         }
         if self.map.page_of(ino) > 0 {
             // Nor do the changes of this call come there: no other page could be read then.
