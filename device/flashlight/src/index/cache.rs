@@ -22,7 +22,7 @@ use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
 use crate::index::deferred::Changes;
 use crate::index::slots::{DirSlot, Dirs, FileSlot, Files};
-use crate::space::latch::MayProgram;
+use crate::space::latch::{MayProgram, Stopped};
 use flashkit_nand::{Nand, PageAddr};
 
 /// A directory in a slot.
@@ -703,9 +703,14 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Forgets a file that no entry can be made to lead to, if that is because of damage.
+    /// Forgets a file that no entry can be made to lead to, if that is because of damage. What one
+    /// has overwritten that is on flash counts as free, and is what a mount finds of it: nothing
+    /// more is written then, nor is that erased.
     fn give_up_file(&mut self, i: FileSlot, e: Fault) {
         if let Fault::Corrupt(what) = e {
+            if self.files[i].loc.is_some() {
+                self.store.nand.stop(Stopped::HalfDone);
+            }
             self.drop_file(i);
             self.note_damage(self.store.nand.damaged_at(), what);
         }
