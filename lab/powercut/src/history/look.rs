@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use flashkit_sim::{PowerCut, Rng, SimNand};
-use flashkit_vfs::check::check;
+use flashkit_sim::Rng;
+use flashkit_vfs::check::{check, repair};
 use flashkit_vfs::{Attr, Error, FileKind, FileSystem};
 
 use super::Histories;
 use super::bytes::{Attrs, SeenFile, State};
 use super::model::{Entry, Id, Listed, Model, Names, ROOT};
+use super::unread::Unread;
 use crate::guard::Guard;
 
 /// The chip of a history.
-pub(super) type Medium = Guard<PowerCut<SimNand>>;
+pub(super) type Medium = Guard<Unread>;
 pub(super) use flashkit_vfs::any::AnyFs as Fs;
 
 /// The value of an extended attribute: the number of the write, and so many bytes behind it.
@@ -211,7 +212,7 @@ impl Look<'_, '_, '_> {
 
 /// Whether the power is off.
 pub(super) fn is_off(fs: &mut Fs<'_, '_>) -> bool {
-    fs.volume().nand().get::<Medium>().inner().is_off()
+    fs.volume().nand().get::<Medium>().inner().chip().is_off()
 }
 
 /// The check of all structures.
@@ -226,6 +227,40 @@ pub(super) fn check_all(fs: &mut Fs<'_, '_>) -> Result<(), String> {
         )),
         None => Ok(()),
     }
+}
+
+/// Whether a finding of a check says that something in use counts as free, and is erased some time.
+fn is_loss(what: &str) -> bool {
+    let words = what.split(' ').filter_map(|word| word.parse::<u64>().ok());
+    let numbers: Vec<u64> = words.collect();
+    match numbers[..] {
+        [_, used, counted] => what.starts_with("block") && used > counted,
+        [_, used] => what.starts_with("block") && used > 0,
+        _ => what.contains("in use twice"),
+    }
+}
+
+/// The check after a session in which a page could not be read for a while. A call that has failed
+/// may have left what a repair puts right, and nothing else. Returns whether all is sound now.
+///
+/// # Errors
+/// Says what else is wrong.
+pub(super) fn check_shaken(fs: &mut Fs<'_, '_>, only_reads: bool) -> Result<bool, String> {
+    let findings = check(fs.volume())?.findings;
+    if let Some(loss) = findings.iter().find(|found| is_loss(&found.what)) {
+        return Err(format!(
+            "check after a page could not be read: {}",
+            loss.what
+        ));
+    }
+    if only_reads || fs.volume().is_worn() {
+        return Ok(findings.is_empty());
+    }
+    if !findings.is_empty() {
+        repair(fs.volume())?;
+        check_all(fs)?;
+    }
+    Ok(true)
 }
 
 /// Compares the whole tree with the model, which takes it over as it was found. Files that have

@@ -11,22 +11,24 @@ mod bytes;
 mod look;
 mod model;
 mod plan;
+mod unread;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::{BlockState, Config, Error as VolumeError, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Cut, CutError, Faults, Metered, PowerCut, Rate, Rng, SimError};
+use flashkit_sim::{Cut, CutError, Faults, Metered, PowerCut, Rate, Rng, Rot, SimError, SimNand};
 use flashkit_vfs::any::{self, AnyError, AnyNand};
 use flashkit_vfs::{Error, FileSystem, NewInode};
 
 use crate::caught::caught;
 use crate::chip::Chip;
 use crate::guard::Guard;
-use look::{Fs, Medium, check_all, is_off, look};
+use look::{Fs, Medium, check_all, check_shaken, is_off, look};
 use model::{Entry, Id, Model, ROOT};
 use plan::{Large, Plan};
+use unread::Unread;
 use work::{Stop, Work};
 
 /// What histories are made of. Equal ones do the same.
@@ -40,6 +42,8 @@ pub struct History {
     pub fill: Option<u64>,
     /// Chips that the seed says have no more bytes than this.
     pub bytes_max: u64,
+    /// In half of the histories a page cannot be read for a while, now and then.
+    pub unread: bool,
 }
 
 /// What histories did.
@@ -57,6 +61,8 @@ pub struct Histories {
     pub mounts_cut: u64,
     /// Of them, cut later.
     pub cuts: u64,
+    /// Of them, ended by a call that failed as pages could not be read for a while.
+    pub unread: u64,
     /// Operations.
     pub ops: u64,
     /// Of them, refused for want of space.
@@ -106,6 +112,12 @@ struct InUse<'a> {
     how: String,
     /// Blocks that were bad after the format.
     bad: usize,
+    /// The last session has ended with an unmount.
+    unmounted: bool,
+    /// A page could not be read in a session, and since then no check has found all sound.
+    shaken: bool,
+    /// Pages of which a bit of the spare bytes has flipped.
+    flipped: BTreeSet<u32>,
 }
 
 /// Whether an error says that the power is off.
@@ -123,8 +135,12 @@ fn free(fs: &mut Fs<'_, '_>) -> (u32, u32) {
     (volume.statfs().pages_free, blocks as u32)
 }
 
+fn medium(chip: SimNand) -> Medium {
+    Guard::new(Unread::new(PowerCut::never(chip)), None)
+}
+
 fn bad_blocks(chip: &Medium) -> usize {
-    chip.inner().inner().bad_blocks().len()
+    chip.inner().chip().inner().bad_blocks().len()
 }
 
 /// The pages in use, by area and inode, and the blocks that are not free, by state.
@@ -181,7 +197,7 @@ impl History {
         chip.set_faults(plan.faults.clone())
             .map_err(|e| e.to_string())?;
         let bad = chip.bad_blocks().len();
-        let mut chip = Guard::new(PowerCut::never(chip), None);
+        let mut chip = medium(chip);
         let geometry = chip.geometry();
         let mut in_use = InUse {
             rng: Rng::keyed(self.seed, 22),
@@ -193,6 +209,9 @@ impl History {
             cut: String::new(),
             how: String::new(),
             bad,
+            unmounted: false,
+            shaken: false,
+            flipped: BTreeSet::new(),
         };
         let mut empty = (0, 0);
         let result = in_use.sessions(&mut chip, &mut empty, session, more);
@@ -232,7 +251,7 @@ impl InUse<'_> {
             erase_fail: Rate::NEVER,
             ..self.plan.faults.clone()
         };
-        let medium = chip.inner_mut().inner_mut();
+        let medium = chip.inner_mut().chip_mut().inner_mut();
         medium.set_faults(faults).map_err(|e| e.to_string())?;
         let Err(e) = caught(|| self.fill_and_empty(chip, *empty)) else {
             self.done.ended += 1;
@@ -265,7 +284,7 @@ impl InUse<'_> {
         if !fs.volume().is_worn() {
             return Err("and no more after a mount".into());
         }
-        check_all(&mut fs)?;
+        self.check(&mut fs, true)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         match fs.create(ROOT_INO, b"new", &NewInode::default()) {
             Err(Error::ReadOnly) => Ok(()),
@@ -296,7 +315,8 @@ impl InUse<'_> {
         ram: &'r mut [u8],
         guarded: bool,
     ) -> Result<Option<Fs<'r, 'c>>, String> {
-        chip.inner_mut().power_on(cut);
+        chip.inner_mut().end();
+        chip.inner_mut().chip_mut().power_on(cut);
         chip.watch(guarded.then_some(config));
         match any::mount(AnyNand::lent(chip), ram, config) {
             Ok(fs) => Ok(Some(fs)),
@@ -308,14 +328,14 @@ impl InUse<'_> {
     /// Mounts a copy of the chip only to read it: it must show what a mount that writes may, and
     /// the boot reader the same.
     fn read_copy(&mut self, chip: &Medium) -> Result<(), String> {
-        let mut image = chip.inner().inner().clone();
+        let mut image = chip.inner().chip().inner().clone();
         let boots = self.rng.one_in(2);
         if boots {
             // Else pages that change what they are have changed for one of the two.
             let well = self.rng.one_in(2);
             image.settle(well).map_err(|e| e.to_string())?;
         }
-        let mut copy = Guard::new(PowerCut::never(image.clone()), None);
+        let mut copy = medium(image.clone());
         let (config, mut ram) = self.draw(chip);
         let config = Config {
             read_only: true,
@@ -334,6 +354,47 @@ impl InUse<'_> {
         Ok(())
     }
 
+    /// Flips a bit of the tag of some pages, as the spare bytes may be outside of any ECC: not of
+    /// one a second time.
+    fn flip_bits(&mut self, chip: &mut Medium) -> Result<(), String> {
+        let geometry = chip.geometry();
+        if self.plan.chip.spare < TAG || !self.rng.one_in(8) {
+            return Ok(());
+        }
+        for _ in 0..plan::any_size(&mut self.rng, u64::from(geometry.pages()) / 8) {
+            let page = self.rng.below(geometry.pages().into()) as u32;
+            let (offset, bit) = (self.rng.below(TAG.into()) as u32, self.rng.below(8));
+            if !self.flipped.insert(page) {
+                continue;
+            }
+            let rot = Rot::Silent {
+                offset: geometry.page_size() + offset,
+                mask: 1 << bit,
+            };
+            let medium = chip.inner_mut().chip_mut().inner_mut();
+            let rotten = medium.rot(PageAddr(page), rot);
+            rotten.map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// After an unmount: mounts while a page cannot be read. It may fail, but says that there is a
+    /// volume, and leaves what there is.
+    fn mount_unread(&mut self, chip: &mut Medium) -> Result<(), String> {
+        let (config, mut ram) = self.draw(chip);
+        chip.inner_mut().chip_mut().power_on(None);
+        chip.watch(None);
+        chip.inner_mut().begin(&mut self.rng);
+        let mounted = any::mount(AnyNand::lent(chip), &mut ram, config);
+        let none = matches!(mounted, Err(VolumeError::NotFormatted));
+        drop(mounted);
+        chip.inner_mut().end();
+        match none {
+            true => Err("where a page cannot be read, a mount says that there is no volume".into()),
+            false => Ok(()),
+        }
+    }
+
     /// A mount, a look, operations, and the end. The first fills the chip and is not cut.
     fn session(
         &mut self,
@@ -342,13 +403,18 @@ impl InUse<'_> {
         empty: &mut (u32, u32),
     ) -> Result<End, String> {
         let cut = self.plan.cut(&mut self.rng);
-        if self.number % 8 == 5 {
+        if std::mem::take(&mut self.unmounted) && self.plan.unread && self.rng.one_in(2) {
+            self.mount_unread(chip)?;
+        }
+        self.flip_bits(chip)?;
+        if self.number % 8 == 5 && !self.shaken {
             let read = self.read_copy(chip);
             read.map_err(|e| format!("a copy mounted to be read: {e}"))?;
         }
         // A guard walks a copy of all at each checkpoint: with that many names that
         // is all a history would do.
-        let guarded = self.number % 8 == 3 && self.plan.large != Large::Directory;
+        let many = matches!(self.plan.large, Large::Directory | Large::Directories);
+        let guarded = self.number % 8 == 3 && !many && !self.shaken;
         let (mut config, mut ram) = self.draw(chip);
         config.read_only = !first && self.rng.one_in(16);
         let at = (!first).then_some(cut);
@@ -360,7 +426,7 @@ impl InUse<'_> {
         if first {
             *empty = free(&mut fs);
         }
-        let end = self.mounted(&mut fs, first, config.read_only)?;
+        let end = self.mounted(&mut fs, first, config.read_only, guarded)?;
         self.cut = format!("{cut:?}");
         self.end(fs, end)
     }
@@ -376,6 +442,7 @@ impl InUse<'_> {
         match fs.into_volume().unmount() {
             Ok(_) => {
                 self.model.settle_all();
+                self.unmounted = true;
                 Ok(end)
             }
             Err((_, e)) if is_cut(&e) => {
@@ -393,8 +460,9 @@ impl InUse<'_> {
         fs: &mut Fs<'_, '_>,
         first: bool,
         only_reads: bool,
+        guarded: bool,
     ) -> Result<End, String> {
-        let checked = check_all(fs);
+        let checked = self.check(fs, only_reads);
         if is_off(fs) {
             return Ok(End::Cut);
         }
@@ -420,6 +488,17 @@ impl InUse<'_> {
         let text = &mut self.text;
         let (model, rng) = (&mut self.model, &mut self.rng);
         let mut work = Work::new(fs, model, rng, &self.plan, self.done, text);
+        work.calm = guarded;
+        let end = Self::operate(&mut work, first, most);
+        self.shaken |= work.is_shaken();
+        Ok(match end? {
+            None if unmounts => End::Unmount,
+            end => end.unwrap_or(End::Cut),
+        })
+    }
+
+    /// Does so many operations. Returns how the session ended before, if it did.
+    fn operate(work: &mut Work<'_, '_, '_>, first: bool, most: u64) -> Result<Option<End>, String> {
         for _ in 0..most {
             if first && work.is_tight() {
                 break;
@@ -427,12 +506,26 @@ impl InUse<'_> {
             let stepped = if first { work.fill() } else { work.step() };
             match stepped {
                 Ok(()) => {}
-                Err(Stop::Cut) => return Ok(End::Cut),
-                Err(Stop::Worn) => return Ok(End::Worn),
+                Err(Stop::Cut) => return Ok(Some(End::Cut)),
+                Err(Stop::Worn) => return Ok(Some(End::Worn)),
+                Err(Stop::Shaken) => {
+                    work.end_shaken();
+                    work.done.unread += 1;
+                    return Ok(Some(End::Cut));
+                }
                 Err(Stop::Bad(what)) => return Err(what),
             }
         }
-        Ok(if unmounts { End::Unmount } else { End::Cut })
+        work.read_all_again();
+        Ok(None)
+    }
+
+    fn check(&mut self, fs: &mut Fs<'_, '_>, only_reads: bool) -> Result<(), String> {
+        match self.shaken {
+            true => self.shaken = !check_shaken(fs, only_reads)?,
+            false => check_all(fs)?,
+        }
+        Ok(())
     }
 
     /// Fills the volume until there is no space, compares all, and empties it: all
@@ -442,7 +535,7 @@ impl InUse<'_> {
         let (config, mut ram) = self.draw(chip);
         let mut fs =
             Self::mount(chip, config, None, &mut ram, false)?.ok_or("cut without a cut")?;
-        check_all(&mut fs)?;
+        self.check(&mut fs, false)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.fill_up(&mut fs)?;
         self.end(fs, End::Unmount)?;
@@ -539,6 +632,9 @@ const ROOT_INO: u64 = flashkit_flashlight::ROOT_DIR as u64;
 /// what the checkpoint holds.
 const ALLOWED: u32 = 8;
 
+/// Bytes of a tag that all forms have (docs/format.md).
+const TAG: u32 = 24;
+
 /// Blocks that are kept for roots (docs/format.md).
 const ROOTS: usize = 4;
 
@@ -546,6 +642,7 @@ fn said(stop: Stop) -> String {
     match stop {
         Stop::Cut => "cut without a cut".into(),
         Stop::Worn => "worn out".into(),
+        Stop::Shaken => "pages cannot be read".into(),
         Stop::Bad(what) => what,
     }
 }

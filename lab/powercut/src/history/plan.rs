@@ -39,7 +39,8 @@ impl Kind {
     }
 }
 
-/// What index pages lead to the maps of: it takes more than chance brings together.
+/// What is large: it takes more than chance brings together. Index pages lead to the maps of the
+/// first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Large {
     Nothing,
@@ -47,6 +48,8 @@ pub(super) enum Large {
     Directory,
     /// A few files of single pages with holes between them.
     Files,
+    /// So many directories that their map has several pages.
+    Directories,
 }
 
 /// See the module's text.
@@ -70,6 +73,8 @@ pub(super) struct Plan {
     /// Sessions.
     pub sessions: u64,
     pub faults: Faults,
+    /// Now and then a page cannot be read for a while.
+    pub unread: bool,
 }
 
 /// A name of a file, by number.
@@ -79,7 +84,7 @@ pub(super) fn name_of(n: u64) -> String {
 }
 
 /// A number from 1 to `most`, any order of magnitude as likely as another.
-fn any_size(rng: &mut Rng, most: u64) -> u64 {
+pub(super) fn any_size(rng: &mut Rng, most: u64) -> u64 {
     let top = rng.below(u64::from(most.max(1).ilog2()) + 1);
     (1 + rng.below(2 << top)).min(most)
 }
@@ -117,6 +122,7 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
         chip.table = rng.one_of(&[32, 64, 256]);
         fit_table(&mut chip);
     }
+    chip.copies = rng.one_in(6);
     chip
 }
 
@@ -178,31 +184,37 @@ fn bytes_of(chip: &Chip) -> u64 {
     u64::from(chip.page) * u64::from(chip.pages) * u64::from(chip.blocks)
 }
 
-/// The least chip for what is large.
+/// The least chip for what is large, and for many directories.
 const LARGE: u64 = 12 << 20;
+const OF_DIRECTORIES: u64 = 4 << 20;
+/// So many at most: with pages of 1 KiB their map has six.
+const DIRECTORIES: u64 = 1500;
 
 /// What is large in a history. What a directory's own page records is then moved to several maps at
 /// a time, and each is one more page to give back when that page is written; what a truncated
 /// file's records is written before all of it is done.
 fn large(history: &History) -> Large {
-    let enough = match &history.chip {
+    let is_enough = |least| match &history.chip {
         // Without tags cleaning may look through all files for the owner of a page.
-        Some(chip) => chip.spare >= 24 && bytes_of(chip) >= LARGE,
-        None => history.bytes_max >= LARGE,
+        Some(chip) => chip.spare >= 24 && bytes_of(chip) >= least,
+        None => history.bytes_max >= least,
     };
+    let enough = is_enough(LARGE);
     if enough && Rng::keyed(history.seed, 23).one_in(6) {
         Large::Directory
     } else if enough && Rng::keyed(history.seed, 27).one_in(8) {
         Large::Files
+    } else if is_enough(OF_DIRECTORIES) && Rng::keyed(history.seed, 29).one_in(8) {
+        Large::Directories
     } else {
         Large::Nothing
     }
 }
 
 /// The chip of such a history, of the pages that take the fewest names and extents for an index.
-fn chip_of_large(seed: u64, bytes_max: u64) -> Chip {
+fn chip_of_large(seed: u64, least: u64, bytes_max: u64) -> Chip {
     let mut rng = Rng::keyed(seed, 24);
-    let bytes = LARGE + rng.below(bytes_max.min(2 * LARGE) - LARGE + 1);
+    let bytes = least + rng.below(bytes_max.min(2 * least) - least + 1);
     let mut chip = chip(seed, bytes);
     (chip.page, chip.spare) = (1024, 64);
     chip.pages = rng.one_of(&[16, 32, 64, 64]);
@@ -227,9 +239,17 @@ impl Plan {
                 plan.size_max = bytes_of(&plan.chip);
                 plan.names = 6;
             }
+            Large::Directories => {
+                plan.kind = Kind::Names;
+                plan.size_max = 4 * page;
+                plan.names = 12;
+            }
         }
         let mut rng = Rng::keyed(history.seed, 25);
-        plan.dirs = 1;
+        plan.dirs = match plan.large {
+            Large::Directories => 200 + rng.below(DIRECTORIES - 200),
+            _ => 1,
+        };
         plan.cut_max = rng.one_of(&[3000, 10_000, 40_000]);
         plan.sessions = 100;
         if history.fill.is_none() {
@@ -243,7 +263,8 @@ impl Plan {
         let large = large(history);
         let drawn = || match large {
             Large::Nothing => chip(seed, history.bytes_max),
-            _ => chip_of_large(seed, history.bytes_max),
+            Large::Directories => chip_of_large(seed, OF_DIRECTORIES, history.bytes_max),
+            _ => chip_of_large(seed, LARGE, history.bytes_max),
         };
         let chip = history.chip.clone().unwrap_or_else(drawn);
         let mut rng = Rng::keyed(seed, 21);
@@ -277,6 +298,7 @@ impl Plan {
             cut_max,
             sessions,
             faults: faults(seed, &chip),
+            unread: history.unread && Rng::keyed(seed, 30).one_in(2),
             chip,
         }
     }

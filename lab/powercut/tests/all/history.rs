@@ -9,6 +9,7 @@ fn histories_of_small_chips_are_as_guaranteed() {
         chip: Some(Chip::new(1024, 24, 16, 96)),
         fill: None,
         bytes_max: 0,
+        unread: false,
     };
     let done = history.run(&mut |done| done.sessions < 60);
     assert_eq!(done.violation, None, "{done:?}");

@@ -2,7 +2,9 @@
 
 mod names;
 mod orphans;
+mod turns;
 
+use flashkit_flashlight::Error as VolumeError;
 use flashkit_sim::Rng;
 use flashkit_vfs::{Attr, Error, FileSystem, NewInode, Patrol, SetAttr, SetXattr, Time};
 
@@ -11,12 +13,15 @@ use super::bytes::{Bytes, What, Xattrs, stamp};
 use super::look::{Fs, is_off, read, xattr_value};
 use super::model::{Entry, Id, Model, ROOT};
 use super::plan::{Kind, Large, Plan, name_of};
+use turns::Turn;
 
 /// Why a session goes no further.
 pub(super) enum Stop {
     Cut,
     /// The volume is worn out.
     Worn,
+    /// A call has failed, as it may where pages cannot be read for a while.
+    Shaken,
     Bad(String),
 }
 
@@ -36,18 +41,22 @@ pub(super) struct Work<'w, 'r, 'c> {
     dirs: Vec<Id>,
     /// The one that was picked last.
     dir: Id,
+    /// All pages can be read.
+    pub calm: bool,
     /// So many operations make room first.
     pub tight: u32,
     /// Removals refused since the last that was not.
     stuck: u32,
     /// Open files without names.
     orphans: Vec<(u64, Bytes)>,
+    turn: Turn,
 }
 
+/// Operations are told by the seconds, and by the rest too.
 pub(super) fn time(op: u64) -> Time {
     Time {
         secs: op as i64,
-        nanos: 0,
+        nanos: (op.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000_000) as u32,
     }
 }
 
@@ -69,9 +78,11 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
             text,
             dirs: Vec::new(),
             dir: ROOT,
+            calm: false,
             tight: 0,
             stuck: 0,
             orphans: Vec::new(),
+            turn: Turn::default(),
         };
         work.list_dirs();
         work
@@ -112,7 +123,7 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
                 }
                 Ok(None)
             }
-            Err(e) => Err(Stop::Bad(format!("fails: {e}"))),
+            Err(e) => Err(self.failed(format!("fails: {e}"))),
         }
     }
 
@@ -129,7 +140,7 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
     }
 
     fn pick_dir(&mut self) -> Id {
-        if self.rng.one_in(self.plan.stay) || !self.dirs.contains(&self.dir) {
+        if !self.turn.stays && self.rng.one_in(self.plan.stay) || !self.dirs.contains(&self.dir) {
             self.dir = self.dirs[self.rng.below(self.dirs.len() as u64) as usize];
         }
         self.dir
@@ -214,6 +225,8 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         match self.plan.large {
             Large::Nothing => self.step(),
             Large::Directory => self.create(),
+            Large::Directories if self.rng.one_in(2) => self.mkdir(),
+            Large::Directories => self.create(),
             Large::Files => {
                 self.create()?;
                 match self.pick_regular()? {
@@ -225,6 +238,7 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
     }
 
     pub fn step(&mut self) -> Done {
+        self.turn();
         if self.is_tight() && self.rng.below(10) < 7 {
             return match self.rng.below(10) {
                 3..7 if self.plan.large == Large::Files => self.truncate(),
@@ -233,7 +247,7 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
                 _ => self.unlink(),
             };
         }
-        let weights = self.plan.kind.weights();
+        let weights = self.turn.weights;
         let mut n = self.rng.below(weights.iter().sum());
         let mut which = 0;
         while n >= weights[which] {
@@ -344,8 +358,8 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
             self.done.reads_full += 1;
             return Err(Stop::Cut);
         }
-        let bad = |what: String| Stop::Bad(format!("after no space: {what}"));
-        let seen = seen.map_err(|e| bad(e.to_string()))?;
+        let seen = seen.map_err(|e| self.failed(format!("after no space: {e}")))?;
+        let bad = |what| Stop::Bad(format!("after no space: {what}"));
         let (op, page) = (self.model.op, self.model.page);
         let file = self.model.file_mut(f);
         let state = file
@@ -362,7 +376,7 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         };
         let scatters = match self.plan.large {
             Large::Nothing => 60,
-            Large::Directory => 0,
+            Large::Directory | Large::Directories => 0,
             Large::Files => 4,
         };
         if !appends && scatters > 0 && self.rng.one_in(scatters) {
@@ -600,6 +614,22 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         Ok(())
     }
 
+    /// Reads on through what is in use, and writes anew what needs it.
+    fn scrub(&mut self) -> Done {
+        for _ in 0..self.rng.below(8) {
+            let scrubbed = self.fs.volume().scrub(64).map_err(|e| match e {
+                VolumeError::NoSpace => Error::NoSpace,
+                VolumeError::ReadOnly => Error::ReadOnly,
+                e => Error::Io(e.to_string()),
+            });
+            let lost = self.came(scrubbed)?.and_then(|scrub| scrub.unreadable);
+            if let Some(page) = lost.filter(|_| !self.is_unread()) {
+                return Err(Stop::Bad(format!("a scrub finds that {page:?} is lost")));
+            }
+        }
+        Ok(())
+    }
+
     /// What an application calls when it has time.
     fn idle(&mut self) -> Done {
         self.begin(format_args!("gc or patrol"));
@@ -608,9 +638,14 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
             let cleaned = self.fs.gc(most);
             return self.came(cleaned).map(drop);
         }
+        if self.rng.one_in(4) {
+            return self.scrub();
+        }
         for _ in 0..self.rng.below(200) {
             let patrol = self.fs.patrol();
-            if let Some(Patrol::Lost(what)) = self.came(patrol)? {
+            if let Some(Patrol::Lost(what)) = self.came(patrol)?
+                && !self.is_unread()
+            {
                 return Err(Stop::Bad(what));
             }
         }
