@@ -63,10 +63,10 @@ impl<N: Nand> Jftl<'_, N> {
         let mut name = 0;
         for i in 0..self.log.len {
             let begins = |h: &Header| !Anchor::is_older(h.anchor, name);
-            let Some(header) = self.load_log_page(i, 0)?.filter(begins) else {
+            let Some(header) = self.load_log_page(i, 0)?.filter(&begins) else {
                 let header = Header::parse(self.volume, self.ram.scratch);
                 has_others |= header.is_some_and(|header| self.is_of(&header, i));
-                if !self.nothing_behind(i, 0, 0, begins)? {
+                if !self.nothing_behind(i, 0, 0, &begins)? {
                     return Ok(None);
                 }
                 continue;
@@ -86,11 +86,11 @@ impl<N: Nand> Jftl<'_, N> {
         let mut end: Option<(u32, Header, u32)> = None;
         for page in 0..self.lay.pages {
             let follows = |h: &Header| end.is_none_or(|(seq, _, _)| h.seq.wrapping_sub(seq) <= 1);
-            match self.load_log_page(at, page)?.filter(follows) {
+            match self.load_log_page(at, page)?.filter(&follows) {
                 Some(header) => end = Some((header.seq, header, page)),
                 None => {
                     let seq = end.map_or(0, |(seq, _, _)| seq);
-                    if !self.nothing_behind(at, page, seq, follows)? {
+                    if !self.nothing_behind(at, page, seq, &follows)? {
                         return Ok(None);
                     }
                     break;
@@ -179,7 +179,7 @@ impl<N: Nand> Jftl<'_, N> {
         i: u32,
         page: u32,
         seq: u32,
-        counts: impl Fn(&Header) -> bool,
+        counts: &dyn Fn(&Header) -> bool,
     ) -> Result<bool, Error<N::Error>> {
         let (block, _) = self.ram.log(i);
         if self.load_page(block * self.lay.pages + page)? {
