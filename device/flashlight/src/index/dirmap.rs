@@ -274,7 +274,7 @@ impl<N: Nand> Index<'_, N> {
                 let read = (self.store)
                     .with_map_page(|store, page| store.get_meta(at, page, Kind::DirMap));
                 if sound(read)?.is_none() {
-                    self.rebuild_map(i as u32 * self.map.per_page())?;
+                    self.rebuild_map(i as u32 * self.map.per_page(), at)?;
                     // The next checkpoint writes it anew.
                     self.map.dirty = !self.read_only || self.store.recovery.is_some();
                 }

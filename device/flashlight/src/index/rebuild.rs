@@ -31,32 +31,31 @@ const DEPTH: usize = 4;
 /// What is known of a block of DirInodes.
 struct Census {
     block: u32,
+    /// The page of the map, which is valid and cannot be read.
+    map: PageAddr,
     /// The pages that have not been looked at.
     next: u32,
     end: u32,
-    /// Pages that are valid, and that can be read.
+    /// Pages that are valid, and that can be read; of these, DirInodes.
     valid: u32,
     readable: u32,
-    /// One that cannot.
+    dirs: u32,
+    /// One that cannot be read.
     lost: Option<PageAddr>,
     /// Whether the dirty list says which pages are valid; the others have not been counted.
     listed: bool,
 }
 
 impl Census {
-    /// Counts nothing: the block has no DirInodes.
-    fn skip(&mut self) {
-        (self.end, self.readable, self.lost) = (0, 0, None);
-    }
-
-    /// Whether some of the readable pages may be invalid.
+    /// Whether some of its DirInodes may be invalid.
     fn is_vague(&self) -> bool {
-        !self.listed && self.readable > self.valid
+        !self.listed && self.dirs > 0 && self.readable > self.valid
     }
 
-    /// A page that cannot be read and may be valid.
+    /// A page that cannot be read and may be a valid DirInode: one of a block that has others.
     fn missing(&self) -> Option<PageAddr> {
-        self.lost.filter(|_| self.readable != self.valid)
+        self.lost
+            .filter(|_| self.dirs > 0 && self.readable != self.valid)
     }
 }
 
@@ -69,25 +68,27 @@ enum Answer {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Fills the cached page of the DirInode map with what is found on the chip of its directories,
-    /// the first of which has the number `first`. Overwrites the scratch page.
+    /// Fills the cached page of the DirInode map, which cannot be read `at` its place, with what is
+    /// found on the chip of its directories, the first of which has the number `first`. Overwrites
+    /// the scratch page.
     ///
-    /// Reads the first page of each metadata block, and two times the pages of directories; those
-    /// not known to be valid up to four times more, with what their parents have. With unreadable
-    /// pages of directories all pages of directories and hash maps once more.
+    /// Reads all pages of metadata that may be valid, and those of directories a second time: a
+    /// recovery writes pages of all kinds into one block. Blocks with directories that are not known
+    /// to be valid up to four times more, with what the parents of these have. With unreadable pages
+    /// of directories all pages of metadata once more.
     #[inline(never)]
-    pub(crate) fn rebuild_map(&mut self, first: u32) -> Result<(), Fault> {
+    pub(crate) fn rebuild_map(&mut self, first: u32, at: PageAddr) -> Result<(), Fault> {
         self.store.map_page.bytes.fill(0xff);
         let mut lost = None;
         for block in 0..self.store.table.blocks() {
-            let mut census = self.census(block);
+            let mut census = self.census(block, at);
             while let Some((at, header)) = self.next_dir(&mut census)? {
                 self.map_found(first, at, &header)?;
             }
             lost = lost.or(census.missing());
         }
         for _ in 0..DEPTH {
-            if !self.drop_removed(first, lost.is_some())?.is_true() {
+            if !self.drop_removed(first, at, lost.is_some())?.is_true() {
                 break;
             }
         }
@@ -132,13 +133,14 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// A count of the DirInodes of a block, none of which [`Index::next_dir`] has read yet.
-    fn census(&mut self, block: u32) -> Census {
+    fn census(&mut self, block: u32, map: PageAddr) -> Census {
         let valid = match self.store.state(block) {
             BlockState::Meta(valid) => valid,
             _ => 0,
         };
         Census {
             block,
+            map,
             next: 0,
             end: if valid > 0 {
                 self.store.programmed(block)
@@ -147,13 +149,13 @@ impl<N: Nand> Index<'_, N> {
             },
             valid,
             readable: 0,
+            dirs: 0,
             lost: None,
             listed: self.store.listed(block).is_some(),
         }
     }
 
-    /// The next DirInode of a block that may be valid, into the scratch page. A block of another
-    /// area has none.
+    /// The next DirInode of a block that may be valid, into the scratch page.
     fn next_dir(&mut self, census: &mut Census) -> Result<Option<(PageAddr, Header)>, Fault> {
         while census.next < census.end {
             let at = self.store.geo.page(BlockAddr(census.block), census.next);
@@ -162,12 +164,16 @@ impl<N: Nand> Index<'_, N> {
                 continue;
             }
             match self.read_scratch(at)? {
-                Some(header) if header.kind == Kind::Dir => {
+                Some(header) => {
                     census.readable += 1;
-                    return Ok(Some((at, header)));
+                    if header.kind == Kind::Dir {
+                        census.dirs += 1;
+                        return Ok(Some((at, header)));
+                    }
                 }
-                Some(_) => census.skip(),
                 None if crate::format::header::is_blank(&self.scratch) => census.end = 0,
+                // That is no directory's.
+                None if at == census.map => census.valid = census.valid.saturating_sub(1),
                 None => census.lost = Some(at),
             }
         }
@@ -194,18 +200,18 @@ impl<N: Nand> Index<'_, N> {
 
     /// Drops directories whose page may be invalid and that nobody names, or, when a newer page may
     /// be among the unreadable ones, all whose page may be invalid. Returns whether there were any.
-    fn drop_removed(&mut self, first: u32, all: bool) -> Result<Bool, Fault> {
+    fn drop_removed(&mut self, first: u32, map: PageAddr, all: bool) -> Result<Bool, Fault> {
         let mut dropped = false;
         for block in 0..self.store.table.blocks() {
             if self.store.listed(block).is_some() {
                 continue;
             }
-            let mut census = self.census(block);
+            let mut census = self.census(block, map);
             while self.next_dir(&mut census)?.is_some() {}
             if !census.is_vague() {
                 continue;
             }
-            let mut census = self.census(block);
+            let mut census = self.census(block, map);
             while let Some((at, _)) = self.next_dir(&mut census)? {
                 let ino = DirView::on(&*self.scratch).ino();
                 if self.entry(first, ino) == at
@@ -317,8 +323,7 @@ impl<N: Nand> Index<'_, N> {
             let count = match header.map(|h| h.kind) {
                 Some(Kind::Dir) if dir.is_sane() => dir.records(),
                 Some(Kind::HashMap) if map.is_sane() => map.count(),
-                Some(Kind::Dir | Kind::HashMap | Kind::HashIndex) => 0,
-                Some(_) => return Ok(()),
+                Some(_) => 0,
                 None if crate::format::header::is_blank(&self.scratch) => return Ok(()),
                 None => 0,
             };

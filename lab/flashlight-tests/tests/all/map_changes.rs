@@ -4,7 +4,7 @@
 use flashkit_flashlight::Config;
 use flashkit_sim::{Cut, EraseTear, PowerCut, Rng, Rot, SimNand, Tear};
 use flashkit_vfs::any::AnyNand;
-use flashkit_vfs::{FileSystem, Ino, NewInode};
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode};
 
 use crate::common::{
     Fs, NOW, chip, clean, formatted, map_pages, mount, ram_for, try_mount_in, try_unmount,
@@ -141,6 +141,41 @@ fn changes_are_not_lost_with_a_page_of_the_map() {
             found_after(&mut fs, steps, &why);
             let chip = try_unmount(fs).unwrap();
             found_after(&mut mount(chip), steps, &why);
+        }
+    }
+}
+
+/// What a recovery writes lies together: pages of directories between those of other kinds.
+#[test]
+fn directories_that_a_recovery_has_written_are_not_lost_with_a_page_of_the_map() {
+    let new = NewInode::default();
+    let changed = |i: usize| i.is_multiple_of(7);
+    // More changes of directories than the mount that recovers them has room for.
+    let mut fs = try_mount_in(AnyNand::new(made()), 128 << 10, Config::default()).unwrap();
+    let root = fs.root();
+    for i in (0..DIRS).filter(|&i| changed(i)) {
+        let dir = fs.lookup(root, format!("d{i}").as_bytes()).unwrap().ino;
+        let ino = fs.create(dir, b"new", &new).unwrap().ino;
+        fs.fsync(ino).unwrap();
+    }
+    let cut = fs.volume().nand_mut().get_mut::<SimNand>().clone();
+    let chip = try_unmount(mount(cut)).unwrap();
+    let pages = map_pages(&mut mount(chip.clone()));
+    assert_eq!(pages.len(), 4);
+    for lost in pages {
+        let mut chip = chip.clone();
+        assert!(chip.rot(lost, Rot::Lost).unwrap());
+        let mut fs = mount(chip);
+        for i in 0..DIRS {
+            let name = format!("d{i}");
+            let dir = fs.lookup(root, name.as_bytes());
+            let found = dir.and_then(|dir| fs.lookup(dir.ino, b"new"));
+            let what = format!("{lost:?} is lost: {name} gives {found:?}");
+            let is_right = match found {
+                Ok(_) => changed(i),
+                Err(e) => e == Error::NotFound && !changed(i),
+            };
+            assert!(is_right, "{what}");
         }
     }
 }
