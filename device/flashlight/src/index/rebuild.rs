@@ -73,9 +73,9 @@ impl<N: Nand> Index<'_, N> {
     /// the scratch page.
     ///
     /// Reads all pages of metadata that may be valid, and those of directories a second time: a
-    /// recovery writes pages of all kinds into one block. Blocks with directories that are not known
-    /// to be valid up to four times more, with what the parents of these have. With unreadable pages
-    /// of directories all pages of metadata once more.
+    /// recovery writes pages of all kinds into one block. Blocks with directories that are not
+    /// known to be valid up to four times more, with what the parents of these have. With
+    /// unreadable pages of directories all pages of metadata once more.
     #[inline(never)]
     pub(crate) fn rebuild_map(&mut self, first: u32, at: PageAddr) -> Result<(), Fault> {
         self.store.map_page.bytes.fill(0xff);
