@@ -128,13 +128,7 @@ unsafe fn fill(
 ) -> Result<(), c_int> {
     // SAFETY: the caller's promise.
     let (chip, ram) = unsafe { (place(chip)?.as_ref().chip()?, room(ram, ram_len)?) };
-    told(Volume::place_into(
-        mounting.place(),
-        chip,
-        ram,
-        config,
-        |fs| fs,
-    ))
+    told(Volume::place_into(mounting.place(), chip, ram, config, |fs| fs).map(drop))
 }
 
 /// Makes an empty volume: erases all good blocks. Anything on the chip is lost. `number` should be

@@ -64,13 +64,10 @@ impl<'r, N: Nand> Files<'r, N> {
     ) -> Result<(), Error<N::Error>> {
         open.fill(None);
         let now = Time::default();
-        FlashLight::place_into(place, nand, ram, &config, |fs| Files {
+        let files = FlashLight::place_into(place, nand, ram, &config, |fs| Files {
             inner: RefCell::new(Inner { fs, open, now }),
         })?;
-        let mounted = match place {
-            Some(files) => files.volume().mount_placed(&config),
-            None => Ok(()),
-        };
+        let mounted = files.volume().mount_placed(&config);
         if mounted.is_err() {
             *place = None;
         }

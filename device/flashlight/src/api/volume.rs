@@ -39,10 +39,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         config: Config,
     ) -> Result<N, Error<N::Error>> {
         let mut place = None;
-        Self::place_into(&mut place, nand, ram, &config, |fs| fs)?;
-        if let Some(fs) = &mut place {
-            fs.format_placed(volume, root, &config)?;
-        }
+        let fs = Self::place_into(&mut place, nand, ram, &config, |fs| fs)?;
+        fs.format_placed(volume, root, &config)?;
         place
             .map(|fs: Self| fs.volume.durable.index.store.nand.inner)
             .ok_or(Error::NotFormatted)
@@ -62,11 +60,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         root: &New,
         config: Config,
     ) -> Result<(), Error<N::Error>> {
-        Self::place_into(place, nand, ram, &config, |fs| fs)?;
-        let formatted = match place {
-            Some(fs) => fs.format_placed(volume, root, &config),
-            None => Ok(()),
-        };
+        let fs = Self::place_into(place, nand, ram, &config, |fs| fs)?;
+        let formatted = fs.format_placed(volume, root, &config);
         *place = None;
         formatted
     }
@@ -97,11 +92,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         ram: &'r mut [u8],
         config: Config,
     ) -> Result<(), Error<N::Error>> {
-        Self::place_into(place, nand, ram, &config, |fs| fs)?;
-        let mounted = match place {
-            Some(fs) => fs.mount_placed(&config),
-            None => Ok(()),
-        };
+        let fs = Self::place_into(place, nand, ram, &config, |fs| fs)?;
+        let mounted = fs.mount_placed(&config);
         if mounted.is_err() {
             *place = None;
         }
@@ -112,13 +104,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// the other half may follow. For interfaces that keep a volume in something of their own, and
     /// so that the chip that is handed over is gone from the stack when the recovery begins.
     #[doc(hidden)]
-    pub fn place_into<T>(
-        place: &mut Option<T>,
+    pub fn place_into<'p, T>(
+        place: &'p mut Option<T>,
         nand: N,
         ram: &'r mut [u8],
         config: &Config,
         wrap: impl FnOnce(Self) -> T,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<&'p mut T, Error<N::Error>> {
         let wrap = |volume| wrap(FlashLight { volume });
         Volume::make(place, nand, ram, config, wrap)
     }

@@ -143,7 +143,8 @@ impl<N: Nand> Durable<'_, N> {
         b.set_per_page(per_page as u16);
     }
 
-    /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
+    /// Unpacks the checkpoint page in the scratch page, found in `leaf`, into `start`; whether it
+    /// means something.
     pub(crate) fn decode(&mut self, leaf: Head, start: &mut Start) -> Result<Bool, Fault> {
         let per_page = u32::from(CheckpointView::on(&self.index.scratch).per_page());
         let layout = Layout::new(&self.index.store.geo, per_page);

@@ -31,13 +31,13 @@ impl<'r, N: Nand> Volume<'r, N> {
     // A call of its own, so that the copies it makes of the volume are gone from the stack when
     // the recovery begins.
     #[inline(never)]
-    pub(crate) fn make<T>(
-        place: &mut Option<T>,
+    pub(crate) fn make<'p, T>(
+        place: &'p mut Option<T>,
         mut nand: N,
         ram: &'r mut [u8],
         config: &Config,
         wrap: impl FnOnce(Self) -> T,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<&'p mut T, Error<N::Error>> {
         *place = None;
         let roots = root_blocks(&mut nand).map_err(Error::Driver)?;
         if roots == [u32::MAX; 2] {
@@ -57,7 +57,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         let mut ram = ram;
         let (parts, [known_dirs, hashes]) = store_parts(&geo, config, layout, &mut ram);
         let store = Store::new(nand, config, parts);
-        *place = Some(wrap(Volume {
+        Ok(place.insert(wrap(Volume {
             durable: Durable {
                 index: Index::new(store, config.read_only, known_dirs, hashes, ram),
                 anchor: Anchor::new(roots),
@@ -67,8 +67,7 @@ impl<'r, N: Nand> Volume<'r, N> {
             job: None,
             credit: 0,
             looked_for_overridden: 0,
-        }));
-        Ok(())
+        })))
     }
 
     /// Erases all good blocks, and writes the first checkpoint.
